@@ -130,6 +130,4 @@ def _check(collector: Collector) -> None:
     except PreflightError:
         raise
     except (Exception, SystemExit) as error:
-        raise PreflightError(
-            f"{collector.name}: the check of this collector failed: {_words(error)}"
-        ) from error
+        raise PreflightError(f"{collector.name}: the check of this collector failed: {_words(error)}") from error

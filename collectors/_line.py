@@ -33,8 +33,7 @@ ANYWHERE = ("/dev/serial/by-id/*", "/dev/ttyUSB*", "/dev/ttyACM*")
 """Path patterns of USB modems and receivers on Linux."""
 BAUD = 115_200
 _TIOCGEXCL = 0x8004_5440
-"""ioctl that returns whether a terminal is in exclusive mode (asm-generic/ioctls.h); in termios from Python
-3.13."""
+"""ioctl that returns whether a terminal is in exclusive mode (asm-generic/ioctls.h); in termios from Python 3.13."""
 _READ_BYTES = 4096
 _REASONS = {
     errno.ENOENT: "unplugged",
@@ -141,9 +140,7 @@ def _open(path: str, baud: int) -> Serial:
 
     try:
         if _is_taken(path):
-            raise NoPortError(
-                path, "port busy", "close the program that uses the port, or give another --device"
-            )
+            raise NoPortError(path, "port busy", "close the program that uses the port, or give another --device")
         port = serial.Serial(path, baud, timeout=0, write_timeout=0, exclusive=True)
     except (OSError, ValueError) as error:  # SerialException is an OSError
         raise NoPortError(
@@ -189,12 +186,7 @@ class CommandPort:
     """
 
     def __init__(
-        self,
-        port: Port,
-        stop: Stop,
-        *,
-        on_unsolicited: Callable[[Unsolicited], None],
-        patience_s: float = math.inf,
+        self, port: Port, stop: Stop, *, on_unsolicited: Callable[[Unsolicited], None], patience_s: float = math.inf
     ) -> None:
         self.port = port
         self._patience_s = patience_s

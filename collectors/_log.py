@@ -88,8 +88,6 @@ def _open(path: Path) -> int:
             return os.open(path, flags)
         return os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
     except FileExistsError:
-        raise InputError(
-            f"{path}: the file already exists, and logs are never overwritten; give a new name"
-        ) from None
+        raise InputError(f"{path}: the file already exists, and logs are never overwritten; give a new name") from None
     except OSError as error:
         raise InputError(f"{path}: cannot create this file: {error.strerror}; give another path") from error

@@ -82,9 +82,7 @@ class ToolModem:
 
     def _run(self, command: list[str]) -> str | None:
         asked_ns = time.monotonic_ns()
-        child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         try:
             output, is_complete = self._output_of(child, asked_ns + _PATIENCE_NS)
         finally:

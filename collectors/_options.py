@@ -28,17 +28,10 @@ def parser(description: str | None, *, traffic: bool = True) -> argparse.Argumen
     """
     options = argparse.ArgumentParser(description=(description or "").split("\n")[0])
     options.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="LOG",
-        help="output file, which must not exist; default: standard output",
+        "-o", "--output", type=Path, metavar="LOG", help="output file, which must not exist; default: standard output"
     )
     options.add_argument(
-        "--duration",
-        type=_duration_ns,
-        metavar="SECONDS",
-        help="stop the recording after this time, in seconds",
+        "--duration", type=_duration_ns, metavar="SECONDS", help="stop the recording after this time, in seconds"
     )
     options.add_argument(
         "--outlive-parent", action="store_true", help="continue the recording if the parent process ends"
@@ -63,8 +56,7 @@ def parser(description: str | None, *, traffic: bool = True) -> argparse.Argumen
         type=_network,
         action="append",
         default=[],
-        help="record only connections with this address or network (192.0.2.0/24) at either endpoint; "
-        "repeatable",
+        help="record only connections with this address or network (192.0.2.0/24) at either endpoint; repeatable",
     )
     return options
 

@@ -69,8 +69,7 @@ def _check(pid: int) -> None:
         raise _not_allowed(pid) from None
     if other:
         raise InputError(
-            f"--pid {pid}: the process is in another network namespace; start this collector with "
-            f"`nsenter -t {pid} -n`"
+            f"--pid {pid}: the process is in another network namespace; start this collector with `nsenter -t {pid} -n`"
         )
 
 

@@ -37,8 +37,7 @@ class Profile:
     name: str
     description: str
     match: str
-    """Pattern to find in the identification of a modem (ATI, AT+CGMI, AT+CGMM), case ignored; empty for
-    none."""
+    """Pattern to find in the identification of a modem (ATI, AT+CGMI, AT+CGMM), case ignored; empty for none."""
     init: tuple[str, ...]
     """Commands that are sent once after opening the port."""
     asks: tuple[Ask, ...]
@@ -66,9 +65,7 @@ def chosen_profile(name: str) -> Profile:
         return bundled[name]
     path = Path(name)
     if path.suffix != ".toml":
-        raise InputError(
-            f"--profile {name}: unknown profile; name one of {', '.join(bundled)}, or a .toml file"
-        )
+        raise InputError(f"--profile {name}: unknown profile; name one of {', '.join(bundled)}, or a .toml file")
     try:
         with path.open("rb") as stream:
             text = stream.read(_MOST_BYTES)
@@ -95,20 +92,15 @@ def _profile(data: Document, where: str) -> Profile:
     init = tuple(data.get("init", []))
     if not asks or not isinstance(data.get("name"), str):
         raise InputError(
-            f'{where}: a profile must have the key "name" and at least one [[ask]]; '
-            "docs/collectors.md shows a profile"
+            f'{where}: a profile must have the key "name" and at least one [[ask]]; docs/collectors.md shows a profile'
         )
     if any(not _COMMAND.fullmatch(command) for command in (*init, *(ask.command for ask in asks))):
-        raise InputError(
-            f"{where}: a command must be one line of ASCII that begins with AT; change the command"
-        )
+        raise InputError(f"{where}: a command must be one line of ASCII that begins with AT; change the command")
     match = str(data.get("match", ""))
     try:
         re.compile(match)
     except re.error as error:
-        raise InputError(
-            f'{where}: "match" must be a regular expression: {error}; correct the expression'
-        ) from error
+        raise InputError(f'{where}: "match" must be a regular expression: {error}; correct the expression') from error
     return Profile(data["name"], str(data.get("description", "")), match, init, asks, data.get("baud"))
 
 
@@ -117,8 +109,7 @@ def _ask(row: Document, where: str) -> Ask:
         ask = Ask(str(row["command"]), int(row.get("every", 1)), float(row.get("timeout_s", 2.0)))
     except (KeyError, TypeError, ValueError):
         raise InputError(
-            f'{where}: each [[ask]] must have the key "command", and its keys '
-            '"every" and "timeout_s" must be numbers'
+            f'{where}: each [[ask]] must have the key "command", and its keys "every" and "timeout_s" must be numbers'
         ) from None
     if ask.every < 1 or not 0 < ask.timeout_s <= _MOST_TIMEOUT_S:
         raise InputError(

@@ -155,9 +155,7 @@ class Stop:
         Whether to read tags from standard input, and to end at the end of the input.
     """
 
-    def __init__(
-        self, *, duration_ns: int | None = None, outlive_parent: bool = False, tags: bool = False
-    ) -> None:
+    def __init__(self, *, duration_ns: int | None = None, outlive_parent: bool = False, tags: bool = False) -> None:
         self._end_ns = None if duration_ns is None else time.monotonic_ns() + duration_ns
         self._parent = None if outlive_parent else os.getppid()
         self._look_ns = 0

@@ -56,8 +56,7 @@ def _mount() -> Path:
     if libc.mount(b"tracefs", bytes(_MOUNT_POINT), b"tracefs", 0, None) != 0:
         why = os.strerror(ctypes.get_errno())
         raise PreflightError(
-            f"{_MOUNT_POINT}: tracefs is not mounted ({why}); run as root: `mount -t tracefs tracefs "
-            f"{_MOUNT_POINT}`"
+            f"{_MOUNT_POINT}: tracefs is not mounted ({why}); run as root: `mount -t tracefs tracefs {_MOUNT_POINT}`"
         )
     return _MOUNT_POINT
 
@@ -65,8 +64,7 @@ def _mount() -> Path:
 class Instance:
     """A tracing instance that exists while the context lasts.
 
-    The name contains PID and start time of this process; entering the context removes instances of dead
-    processes.
+    The name contains PID and start time of this process; entering the context removes instances of dead processes.
     """
 
     def __init__(self, root: Path) -> None:
@@ -78,9 +76,7 @@ class Instance:
         try:
             self._path.mkdir()
         except OSError as error:
-            raise CollectorError(
-                f"{self._path}: cannot create this trace instance: {error.strerror}"
-            ) from error
+            raise CollectorError(f"{self._path}: cannot create this trace instance: {error.strerror}") from error
         return self
 
     def __exit__(

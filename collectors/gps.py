@@ -1,8 +1,7 @@
 """Records positions: the reports of gpsd, or the NMEA sentences of a receiver on a serial port.
 
-By default it asks gpsd on this host; if gpsd does not answer, it tries the serial ports.
-Sentences with a wrong checksum are logged separately. A receiver that is unplugged, silent, or without a fix
-does not end the recording.
+By default it asks gpsd on this host; if gpsd does not answer, it tries the serial ports. Sentences with a wrong
+checksum are logged separately. A receiver that is unplugged, silent, or without a fix does not end the recording.
 
 The log is JSON lines, times are those of CLOCK_MONOTONIC. First a header, then in order of time:
 
@@ -210,9 +209,7 @@ class GpsRun:
             self.passed += 1
             return
         self.lines += 1
-        self._log.record(
-            kind="report" if text.startswith("{") else "sentence", at_ns=at_ns, raw=text, **shown
-        )
+        self._log.record(kind="report" if text.startswith("{") else "sentence", at_ns=at_ns, raw=text, **shown)
 
     def _understood(self, text: str) -> tuple[bool, dict[str, object]]:
         """Return whether to record a line, and its values.
@@ -249,9 +246,7 @@ def _address(text: str | None) -> tuple[str, int]:
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
     options.add_argument(
-        "--gpsd",
-        metavar="HOST:PORT",
-        help=f"read positions only from the gpsd at this address, typically {GPSD}",
+        "--gpsd", metavar="HOST:PORT", help=f"read positions only from the gpsd at this address, typically {GPSD}"
     )
     options.add_argument(
         "--device",
@@ -259,9 +254,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         metavar="PORT",
         help="serial port of the receiver, a pattern of ports, or usb:SERIALNUMBER; repeatable",
     )
-    options.add_argument(
-        "--baud", type=int, default=BAUD, help=f"speed of the serial line, in baud; default {BAUD}"
-    )
+    options.add_argument("--baud", type=int, default=BAUD, help=f"speed of the serial line, in baud; default {BAUD}")
     return options.parse_args(argv)
 
 

@@ -1,8 +1,7 @@
 """Reads the clocks of this host together every few seconds, and immediately after one is set.
 
-CLOCK_REALTIME and CLOCK_BOOTTIME are read between two readings of CLOCK_MONOTONIC, so that stamps of one
-clock can be converted to another. The error that NTP, chrony or PTP reported to the kernel is recorded too.
-Needs no root.
+CLOCK_REALTIME and CLOCK_BOOTTIME are read between two readings of CLOCK_MONOTONIC, so that stamps of one clock can be
+converted to another. The error that NTP, chrony or PTP reported to the kernel is recorded too. Needs no root.
 
 The log is JSON lines without a header, each a reading (docs/session.md, clocks.jsonl): `host`,
 `monotonic_before_ns`, `realtime_ns`, `monotonic_after_ns`, `boottime_ns`, `synchronized`, `offset_ns`,
@@ -66,9 +65,7 @@ class HostClockRecorder:
         Reads the clocks together.
     """
 
-    def __init__(
-        self, log: Log, *, every_ns: int, host: str, read: Callable[[], Reading] = read_together
-    ) -> None:
+    def __init__(self, log: Log, *, every_ns: int, host: str, read: Callable[[], Reading] = read_together) -> None:
         self._log = log
         self._every_ns = every_ns
         self._host = host
@@ -164,16 +161,10 @@ def _bracket(reading: Reading) -> int:
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
     options.add_argument(
-        "--every",
-        type=float,
-        default=5.0,
-        metavar="SECONDS",
-        help="seconds between two clock readings; default 5",
+        "--every", type=float, default=5.0, metavar="SECONDS", help="seconds between two clock readings; default 5"
     )
     options.add_argument(
-        "--host",
-        default=os.uname().nodename,
-        help="host name to write to the log; default: name of this host",
+        "--host", default=os.uname().nodename, help="host name to write to the log; default: name of this host"
     )
     return options.parse_args(argv)
 
@@ -198,8 +189,7 @@ def check() -> None:
 COLLECTOR = Collector(
     name="host_clock",
     layer="clock",
-    description="simultaneous readings of realtime, monotonic and boottime; synchronisation state; clock "
-    "steps",
+    description="simultaneous readings of realtime, monotonic and boottime; synchronisation state; clock steps",
     log_format="clocks",
     suffix=".jsonl",
     check=check,

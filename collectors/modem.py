@@ -119,9 +119,7 @@ class SerialModem:
         The log, and the condition that ends the run.
     """
 
-    def __init__(
-        self, chosen: argparse.Namespace, *, profile: Profile | None, log: ModemLog, stop: Stop
-    ) -> None:
+    def __init__(self, chosen: argparse.Namespace, *, profile: Profile | None, log: ModemLog, stop: Stop) -> None:
         self._names = tuple(chosen.device or ANYWHERE)
         self._baud = chosen.baud or (profile and profile.baud) or BAUD
         self._patience_s = chosen.timeout
@@ -148,9 +146,7 @@ class SerialModem:
             return self._ask_due(line)
         except NoPortError as error:
             if self._line is not None:
-                self._log.record(
-                    "port", at_ns=time.monotonic_ns(), state="lost", port=error.path, why=error.why
-                )
+                self._log.record("port", at_ns=time.monotonic_ns(), state="lost", port=error.path, why=error.why)
             self.close()
             return error.why
 
@@ -196,9 +192,7 @@ class SerialModem:
 
     def _open(self, path: str) -> CommandPort:
         port = Port(path, baud=self._baud)
-        return CommandPort(
-            port, self._stop, on_unsolicited=self._log.unsolicited, patience_s=self._patience_s
-        )
+        return CommandPort(port, self._stop, on_unsolicited=self._log.unsolicited, patience_s=self._patience_s)
 
     def _meet(self, line: CommandPort) -> None:
         """Identify the modem, select its profile, and send the initial commands."""
@@ -269,9 +263,7 @@ def record(modem: SerialModem | ToolModem, log: ModemLog, stop: Stop, *, hz: flo
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
-    options.add_argument(
-        "--hz", type=rate_hz, default=1.0, help="number of polls of the modem per second; default 1"
-    )
+    options.add_argument("--hz", type=rate_hz, default=1.0, help="number of polls of the modem per second; default 1")
     options.add_argument(
         "--device",
         action="append",
@@ -290,15 +282,10 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         type=float,
         default=math.inf,
         metavar="SECONDS",
-        help="wait at most this time for an answer of the modem, in seconds; default: from the "
-        "profile, else 2",
+        help="wait at most this time for an answer of the modem, in seconds; default: from the profile, else 2",
     )
-    options.add_argument(
-        "--tool", choices=TOOLS, help="query the modem with this tool instead of a serial port"
-    )
-    options.add_argument(
-        "--modem", default="any", help="with --tool: modem number for mmcli, or device for qmicli"
-    )
+    options.add_argument("--tool", choices=TOOLS, help="query the modem with this tool instead of a serial port")
+    options.add_argument("--modem", default="any", help="with --tool: modem number for mmcli, or device for qmicli")
     return options.parse_args(argv)
 
 
@@ -334,9 +321,7 @@ def check() -> None:
     check_pyserial()
     paths = candidates(ANYWHERE)
     if not paths:
-        raise PreflightError(
-            f"no modem found: no serial port matches {' '.join(ANYWHERE)}; connect the modem"
-        )
+        raise PreflightError(f"no modem found: no serial port matches {' '.join(ANYWHERE)}; connect the modem")
     for path in paths:
         try:
             Port(path).close()

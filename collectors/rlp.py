@@ -65,8 +65,7 @@ class Listener:
         except OSError as error:
             self.close()
             raise InputError(
-                f"{address[0]}:{address[1]}: cannot listen on this address: {error.strerror}; give "
-                "another --listen"
+                f"{address[0]}:{address[1]}: cannot listen on this address: {error.strerror}; give another --listen"
             ) from error
         host, port = self._socket.getsockname()
         self.address: Address = (host, port)
@@ -148,9 +147,7 @@ class RlpRecorder:
 
     def _count(self) -> None:
         dropped = self._listener.dropped
-        self._log.write(
-            statistics_block(time_ns=time.time_ns(), received=self.packets + dropped, dropped=dropped)
-        )
+        self._log.write(statistics_block(time_ns=time.time_ns(), received=self.packets + dropped, dropped=dropped))
 
 
 def _address(text: str) -> Address:
@@ -198,12 +195,8 @@ def check() -> None:
         Listener(_address(LISTEN)).close()
     except InputError as error:
         if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRNOTAVAIL:
-            raise PreflightError(
-                f"{LISTEN}: this address does not exist here; run `ip link set lo up`"
-            ) from error
-        raise PreflightError(
-            f"{LISTEN}: the address is in use; `ss -lunp sport = {PORT}` shows the program"
-        ) from error
+            raise PreflightError(f"{LISTEN}: this address does not exist here; run `ip link set lo up`") from error
+        raise PreflightError(f"{LISTEN}: the address is in use; `ss -lunp sport = {PORT}` shows the program") from error
 
 
 COLLECTOR = Collector(

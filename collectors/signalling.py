@@ -140,27 +140,18 @@ def _baud(text: str) -> float:
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
     options.add_argument(
-        "--modem",
-        choices=sorted(_RAW_OPTIONS),
-        default="qc",
-        help="kind of modem: qc (Qualcomm) or sec (Samsung)",
+        "--modem", choices=sorted(_RAW_OPTIONS), default="qc", help="kind of modem: qc (Qualcomm) or sec (Samsung)"
     )
     where = options.add_mutually_exclusive_group(required=True)
     where.add_argument("--device", metavar="PORT", help="diagnostic port of the phone, such as /dev/ttyUSB0")
     where.add_argument(
-        "--usb",
-        nargs="?",
-        const="",
-        metavar="BUS:ADDRESS",
-        help="USB device of the phone; default: the first phone",
+        "--usb", nargs="?", const="", metavar="BUS:ADDRESS", help="USB device of the phone; default: the first phone"
     )
     options.add_argument(
         "--baud", type=_baud, default=115_200, help="speed of the diagnostic port, in baud; default 115200"
     )
     options.add_argument(
-        "--flow-control",
-        action="store_true",
-        help="use hardware flow control (RTS/CTS and DSR/DTR) on the port",
+        "--flow-control", action="store_true", help="use hardware flow control (RTS/CTS and DSR/DTR) on the port"
     )
     options.add_argument(
         "--packets",
@@ -183,14 +174,11 @@ def main(argv: Sequence[str]) -> None:
     program = _program()
     if chosen.output is None:
         raise InputError(
-            "signalling: no output file was given; give -o FILE, because the log of the modem needs "
-            "its own file"
+            "signalling: no output file was given; give -o FILE, because the log of the modem needs its own file"
         )
     for path in filter(None, (chosen.output, chosen.packets)):
         if path.exists():
-            raise InputError(
-                f"{path}: the file already exists, and logs are never overwritten; give a new name"
-            )
+            raise InputError(f"{path}: the file already exists, and logs are never overwritten; give a new name")
     if chosen.device is not None and not Path(chosen.device).exists():
         raise PreflightError(
             f"{chosen.device}: this port does not exist; connect the phone and enable its diagnostic port"

@@ -70,8 +70,7 @@ class Link:
                 self._prepare(interface, expression)
             except OSError as error:
                 raise CollectorError(
-                    f"{interface}: cannot capture on this interface: {error.strerror}; check the name "
-                    "of the interface"
+                    f"{interface}: cannot capture on this interface: {error.strerror}; check the name of the interface"
                 ) from error
             undo.pop_all()
 
@@ -140,9 +139,7 @@ def _attach(link: socket.socket, expression: str) -> None:
     try:
         compiled = compile_filter(expression, linktype=_DLT_RAW)
     except Exception as error:  # scapy raises Scapy_Exception, ImportError and others for one thing
-        raise CollectorError(
-            f"{expression!r}: scapy cannot use this filter: {error}; correct the filter"
-        ) from error
+        raise CollectorError(f"{expression!r}: scapy cannot use this filter: {error}; correct the filter") from error
     program = struct.pack("HL", compiled.bf_len, ctypes.addressof(compiled.bf_insns.contents))
     link.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
 
@@ -177,9 +174,7 @@ def _take(link: Link, capture: Log, snap_bytes: int) -> int:
 def main(argv: Sequence[str]) -> None:
     """Record until stopped."""
     options = parser(__doc__)
-    options.add_argument(
-        "-i", "--interface", default="any", help="network interface to capture on; default: any"
-    )
+    options.add_argument("-i", "--interface", default="any", help="network interface to capture on; default: any")
     options.add_argument(
         "--filter", default=FILTER, help="record only packets that match this capture filter (pcap-filter(7))"
     )
@@ -202,9 +197,7 @@ def main(argv: Sequence[str]) -> None:
         Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,
         Log(chosen.notes) as notes,
     ):
-        notes.record(
-            **header("multitracer-sniffer", chosen, interface=chosen.interface, filter=chosen.filter)
-        )
+        notes.record(**header("multitracer-sniffer", chosen, interface=chosen.interface, filter=chosen.filter))
         stop.on_tag = notes.sync_probe
         try:
             _record(chosen, link, stop, notes)

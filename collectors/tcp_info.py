@@ -120,9 +120,7 @@ class SocketReader:
         return readings
 
     def _dump(self, ip_version: IpVersion) -> Iterator[SocketReading]:
-        question = dump_request(
-            ip_version=ip_version, bytecode=self._bytecode, sequence=self._next_sequence()
-        )
+        question = dump_request(ip_version=ip_version, bytecode=self._bytecode, sequence=self._next_sequence())
         before = self._send(question)
         while True:
             answers, after = self._receive()
@@ -162,9 +160,7 @@ class SocketReader:
         except OSError as error:
             if error.errno != errno.ENOBUFS:
                 raise
-            raise NoAnswerError(
-                "answers of the kernel were lost, because the receive buffer was full"
-            ) from error
+            raise NoAnswerError("answers of the kernel were lost, because the receive buffer was full") from error
 
 
 def reading_line(reading: SocketReading, *, number: int) -> bytes:
@@ -250,9 +246,7 @@ class TcpInfoRecorder:
 
     def _miss(self, count: int, *, since_ns: float, why: str) -> None:
         self._missed += count
-        self._log.record(
-            kind="missed", count=count, since_ns=round(since_ns), until_ns=time.monotonic_ns(), why=why
-        )
+        self._log.record(kind="missed", count=count, since_ns=round(since_ns), until_ns=time.monotonic_ns(), why=why)
 
     def _clock(self) -> None:
         self._clock_ns = time.monotonic_ns() + NS_PER_S
@@ -267,28 +261,16 @@ def _no_diag(answer: Refused) -> PreflightError:
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__)
+    options.add_argument("--hz", type=rate_hz, default=20.0, help="readings of each socket per second; default 20")
     options.add_argument(
-        "--hz", type=rate_hz, default=20.0, help="readings of each socket per second; default 20"
-    )
-    options.add_argument(
-        "--look",
-        type=rate_hz,
-        default=20.0,
-        metavar="HZ",
-        help="searches for new sockets per second; default 20",
+        "--look", type=rate_hz, default=20.0, metavar="HZ", help="searches for new sockets per second; default 20"
     )
     options.add_argument(
         "--poisson", action="store_true", help="poll at random times, so that periodic effects are not missed"
     )
+    options.add_argument("--pid", type=int, action="append", default=[], help="record only sockets of this process")
     options.add_argument(
-        "--pid", type=int, action="append", default=[], help="record only sockets of this process"
-    )
-    options.add_argument(
-        "--process",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="record only sockets of processes with this name",
+        "--process", action="append", default=[], metavar="NAME", help="record only sockets of processes with this name"
     )
     return options.parse_args(argv)
 
@@ -312,9 +294,7 @@ def main(argv: Sequence[str]) -> None:
             stop.on_tag = log.sync_probe
             schedule = "poisson" if chosen.poisson else "periodic"
             log.record(
-                **header(
-                    "multitracer-tcp-info", chosen, hz=chosen.hz, look_hz=chosen.look, schedule=schedule
-                ),
+                **header("multitracer-tcp-info", chosen, hz=chosen.hz, look_hz=chosen.look, schedule=schedule),
                 pids=chosen.pid,
                 processes=chosen.process,
             )

@@ -3,10 +3,9 @@
 Needs root. It sees the sockets of every network namespace of this kernel: if both endpoints of a connection
 run on this machine, both are recorded; they differ by local address and cookie.
 
-The log is the kernel's own text, line by line, its time stamps those of CLOCK_MONOTONIC. Records of this
-program stand in comments, `# multitracer ` and a JSON object: first `header`; at the start, each second
-and at the end `clock` (the two clocks, and how many events the buffers lost so far), last `end`. A log
-without it was cut off.
+The log is the kernel's own text, line by line, its time stamps those of CLOCK_MONOTONIC. Records of this program stand
+in comments, `# multitracer ` and a JSON object: first `header`; at the start, each second and at the end `clock` (the
+two clocks, and how many events the buffers lost so far), last `end`. A log without it was cut off.
 """
 
 from __future__ import annotations
@@ -48,9 +47,7 @@ _ADDRESS = re.compile(
 class TcpProbeRecorder:
     """One run: copies the buffers of the tracing instance to the log."""
 
-    def __init__(
-        self, instance: Instance, log: Log, *, networks: Iterable[IPv4Network | IPv6Network]
-    ) -> None:
+    def __init__(self, instance: Instance, log: Log, *, networks: Iterable[IPv4Network | IPv6Network]) -> None:
         self._instance = instance
         self._log = log
         self._networks = tuple(networks)

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 FILTER = "tcp or udp port 9009"
 """Default filter: TCP, and the sync probes."""
 SNAP_BYTES = 128
-"""Default number of captured bytes: Ethernet, IPv6 and TCP with all options. With --snap 0, packets are
-complete."""
+"""Default number of captured bytes: Ethernet, IPv6 and TCP with all options. With --snap 0, packets are complete."""
 _LOOK_NS = 200 * NS_PER_MS
 _OPENING_NS = 10 * NS_PER_MS
 """Interval of checks whether tcpdump has opened the interface; this takes about 20 ms after its start."""
@@ -169,9 +168,7 @@ def _minutes(text: str) -> float:
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__)
-    options.add_argument(
-        "-i", "--interface", default="any", help="network interface to capture on; default: any"
-    )
+    options.add_argument("-i", "--interface", default="any", help="network interface to capture on; default: any")
     options.add_argument(
         "--filter", default=FILTER, help="record only packets that match this capture filter (pcap-filter(7))"
     )
@@ -200,10 +197,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         help="start a new capture file after this time, in minutes; the time must be at least 1 s",
     )
     options.add_argument(
-        "--buffer-kib",
-        type=int,
-        default=4096,
-        help="size of the capture buffer in the kernel, in KiB; default 4096",
+        "--buffer-kib", type=int, default=4096, help="size of the capture buffer in the kernel, in KiB; default 4096"
     )
     return options.parse_args(argv)
 
@@ -213,20 +207,14 @@ def main(argv: Sequence[str]) -> None:
     chosen = _options(argv)
     program = _preflight()
     if chosen.output is None:
-        raise InputError(
-            "tcpdump: no output file was given; give -o FILE, because the capture needs its own file"
-        )
+        raise InputError("tcpdump: no output file was given; give -o FILE, because the capture needs its own file")
     if chosen.output.exists():
-        raise InputError(
-            f"{chosen.output}: the file already exists, and logs are never overwritten; give a new name"
-        )
+        raise InputError(f"{chosen.output}: the file already exists, and logs are never overwritten; give a new name")
     with (
         Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,
         Log(chosen.notes) as notes,
     ):
-        notes.record(
-            **header("multitracer-tcpdump", chosen, interface=chosen.interface, filter=chosen.filter)
-        )
+        notes.record(**header("multitracer-tcpdump", chosen, interface=chosen.interface, filter=chosen.filter))
         stop.on_tag = notes.sync_probe
         _record(chosen, program, stop, notes)
 
@@ -252,8 +240,7 @@ def check() -> None:
     if not works:
         fix = f"sudo setcap cap_net_raw+ep {program}"
         raise PreflightError(
-            f"tcpdump cannot capture: {words}; run `{fix}` to allow every user of this machine to "
-            "capture, or use sudo"
+            f"tcpdump cannot capture: {words}; run `{fix}` to allow every user of this machine to capture, or use sudo"
         )
 
 

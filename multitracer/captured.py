@@ -77,8 +77,7 @@ class CaptureMark(IntFlag):
 
 
 GSMTAP = "gsmtap"
-"""Protocol name for datagrams to the GSMTAP port, which may contain signalling; counted separately from
-UDP."""
+"""Protocol name for datagrams to the GSMTAP port, which may contain signalling; counted separately from UDP."""
 WTCP_SYN = "wtcp syn"
 """Protocol name for a datagram that begins a WTCP connection, counted separately from UDP."""
 
@@ -143,8 +142,7 @@ class SourceFile:
     without_time: int = 0
     """Number of packets without a time stamp, or with an impossible one."""
     time_faults: dict[str, int] = field(default_factory=dict)
-    """Number of packets with an impossible time stamp, by reason; packets without a time stamp do not
-    count."""
+    """Number of packets with an impossible time stamp, by reason; packets without a time stamp do not count."""
     damaged: str | None = None
     """Damage with its offset, if reading stopped early or bytes were lost; None for a complete file."""
     lost_ranges: list[tuple[int, int]] = field(default_factory=list)
@@ -158,8 +156,7 @@ class SourceFile:
     operating_system: str | None = None
     application: str | None = None
     expansion_ratio: float | None = None
-    """Ratio of decompressed to compressed size; None for an uncompressed file. Above 200 there is a
-    warning."""
+    """Ratio of decompressed to compressed size; None for an uncompressed file. Above 200 there is a warning."""
     warnings: list[str] = field(default_factory=list)
     guessed_unit: str = ""
     """A clause on the unit of the time stamps, if another one is read than the file names; "" otherwise."""

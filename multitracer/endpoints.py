@@ -62,10 +62,7 @@ def endpoints_of(flows: Table, directed: Array) -> list[Endpoints]:
 
 
 def _hosts(version: Array, address: Array, port: Array) -> list[tuple[str, int]]:
-    return [
-        (host_text(v, a), p)
-        for v, a, p in zip(version.tolist(), address.tolist(), port.tolist(), strict=True)
-    ]
+    return [(host_text(v, a), p) for v, a, p in zip(version.tolist(), address.tolist(), port.tolist(), strict=True)]
 
 
 def flows_with(flows: Table, host: str, port: int) -> Array:

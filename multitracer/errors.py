@@ -36,13 +36,7 @@ class FormatError(MultiTracerError, ValueError):
     """
 
     def __init__(
-        self,
-        path: str | Path,
-        reason: str,
-        *,
-        offset: int | None = None,
-        line: int | None = None,
-        excerpt: bytes = b"",
+        self, path: str | Path, reason: str, *, offset: int | None = None, line: int | None = None, excerpt: bytes = b""
     ) -> None:
         self.path = str(path)
         self.reason = reason

@@ -311,15 +311,13 @@ def read_manifest(folder: Path) -> Manifest | None:
         text = stream.read(MAX_BYTES + 1)
     if len(text) > MAX_BYTES:
         raise FormatError(
-            path,
-            f"the file is longer than {MAX_BYTES >> 20} MiB, so it cannot be a manifest; remove this file",
+            path, f"the file is longer than {MAX_BYTES >> 20} MiB, so it cannot be a manifest; remove this file"
         )
     try:
         document = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise FormatError(
-            path,
-            f"the file is not valid JSON ({error}); remove this file to read the logs without a manifest",
+            path, f"the file is not valid JSON ({error}); remove this file to read the logs without a manifest"
         ) from error
     if not isinstance(document, dict):
         raise FormatError(path, f"the manifest must be a JSON object, but is {type(document).__name__}")
@@ -388,9 +386,7 @@ def inside(folder: Path, relative: str) -> Path:
         raise InputError(f"{folder}: the path {relative!r} leads out of the folder; remove this entry")
     path = folder / parts
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise InputError(
-            f"{folder}: {relative!r} is a symbolic link that leads out of the folder; remove this entry"
-        )
+        raise InputError(f"{folder}: {relative!r} is a symbolic link that leads out of the folder; remove this entry")
     return path
 
 

@@ -49,9 +49,7 @@ class Kernel(Protocol):
     def walk_pcapng(self, data: Bytes, begin: int, end: int, /, *, big_endian: bool) -> tuple[Numbers, int]:
         """Return the offsets of enhanced packet blocks, and the end of the last one."""
 
-    def pcapng_packets(
-        self, data: Bytes, starts: Numbers, /, **section: bool | list[int]
-    ) -> list[Numbers] | None:
+    def pcapng_packets(self, data: Bytes, starts: Numbers, /, **section: bool | list[int]) -> list[Numbers] | None:
         """Return the packets of enhanced packet blocks; None if a block is unexpected."""
 
     def decode(
@@ -96,26 +94,18 @@ class Kernel(Protocol):
     def among(self, key: Array, wanted: Array, /) -> Array:
         """Return the indexes of the keys that are in `wanted`."""
 
-    def join(
-        self, near_key: Array, near_copy: Array, far_key: Array, far_copy: Array, /
-    ) -> tuple[Array, Array]:
+    def join(self, near_key: Array, near_copy: Array, far_key: Array, far_copy: Array, /) -> tuple[Array, Array]:
         """Return the indexes of equal (key, copy) pairs at both points, in order of the near point."""
 
     def same_packets(
-        self,
-        near: tuple[list[Array], Array | None],
-        far: tuple[list[Array], Array | None],
-        only: Array | None,
-        /,
+        self, near: tuple[list[Array], Array | None], far: tuple[list[Array], Array | None], only: Array | None, /
     ) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:
         """Return the indexes of the same packets at both points.
 
         The second tuple contains masks: packets that are first, equally frequent at both points, and unique.
         """
 
-    def place_segments(
-        self, *columns: Array | tuple[Array, ...], missing: int, with_acked: bool
-    ) -> dict[str, Array]:
+    def place_segments(self, *columns: Array | tuple[Array, ...], missing: int, with_acked: bool) -> dict[str, Array]:
         """Return columns of TCP_SEGMENTS by row; with `with_acked` also the highest ACK of both sides."""
 
     def places(self, ordered: Array, values: Array, right: bool, /) -> Array | None:
@@ -148,9 +138,7 @@ class CountingPass(Protocol):
     segments: int
     """Number of segments so far."""
 
-    def add(
-        self, columns: dict[str, Array], syn_options: dict[str, Array], begin: int, /
-    ) -> tuple[Array, Array]:
+    def add(self, columns: dict[str, Array], syn_options: dict[str, Array], begin: int, /) -> tuple[Array, Array]:
         """Count the next segments, the rows from `begin` on; return those that Python must store.
 
         `columns` are those for `EachSegment`; if connections are not known, `direction` is the directed flow.
@@ -178,8 +166,7 @@ Rest = tuple[tuple[int, int, int], tuple[bytes, list[int], list[int], list[int]]
 """Parts of a block that Python must process.
 
 The tuple contains: the numbers of IPv4 and IPv6 segments and of UDP datagrams; concatenated packets with
-their captured lengths, original lengths and times; and pcapng blocks that are not packets.
-"""
+their captured lengths, original lengths and times; and pcapng blocks that are not packets."""
 
 
 FlowEnds = tuple[int, tuple[bytes, int], tuple[bytes, int]]
@@ -193,8 +180,7 @@ class CaptureFile(Protocol):
     stored_bytes: int | None
     """Compressed bytes read of a file that the kernel unpacks, None for other files.
 
-    Not available during `read`.
-    """
+    Not available during `read`."""
 
     def read(self, first: int, every: int, look: Callable[[list[Rest], int, int], bool], /) -> bool:
         """Read and count the file; return False if it has unexpected content, so that Python must read it.

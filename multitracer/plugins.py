@@ -8,14 +8,7 @@ module are stable, like those of `multitracer`.
 from __future__ import annotations
 
 from collectors import Collector, Log, Stop, header, parser, ready, run
-from multitracer.errors import (
-    CollectorError,
-    FormatError,
-    InputError,
-    MultiTracerError,
-    PluginError,
-    PreflightError,
-)
+from multitracer.errors import CollectorError, FormatError, InputError, MultiTracerError, PluginError, PreflightError
 from multitracer.tables import NA, NOT_A_TIME, Column, Schema, Table
 from parsers import HEAD_BYTES, Format, Match, formats, read
 

@@ -111,8 +111,7 @@ class Table:
             )
         if values.dtype != want and not np.can_cast(values.dtype, want, "same_kind"):
             raise SchemaError(
-                f"table {self.schema.name}: column {column.name} must have the type {want}, but has "
-                f"{values.dtype}"
+                f"table {self.schema.name}: column {column.name} must have the type {want}, but has {values.dtype}"
             )
         return values.astype(want, copy=False)
 

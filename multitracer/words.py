@@ -85,9 +85,7 @@ def time_error(ns: float) -> str:
     """Return the error of a time or a clock as text with a suitable unit: 1.2 ms, 340 ns."""
     for unit_ns, name in ((NS_PER_S, "s"), (NS_PER_MS, "ms"), (NS_PER_US, "µs")):
         if abs(ns) >= _ROUNDS_UP * unit_ns:
-            return (
-                f"{ns / unit_ns:,.3g} {name}" if abs(ns) < 1000 * unit_ns else f"{ns / unit_ns:,.0f} {name}"
-            )
+            return f"{ns / unit_ns:,.3g} {name}" if abs(ns) < 1000 * unit_ns else f"{ns / unit_ns:,.0f} {name}"
     return f"{ns:.0f} ns"
 
 

@@ -24,16 +24,9 @@ WTCP_PACKETS = Schema(
     (
         Column("time_ns", "int64", "time at the capture point", "ns since 1970"),
         Column("frame", "int64", "packet number in its file, from 1 (as Wireshark counts)"),
-        Column(
-            "flow", "int64", "2 x number of the connection (from 0), plus 1 if the responder sent the packet"
-        ),
+        Column("flow", "int64", "2 x number of the connection (from 0), plus 1 if the responder sent the packet"),
         Column("kind", "int64", "type of the packet: low half of its first octet"),
-        Column(
-            "number",
-            "int64",
-            "number of the transmission; for an ACK, highest received number plus one",
-            na=True,
-        ),
+        Column("number", "int64", "number of the transmission; for an ACK, highest received number plus one", na=True),
         Column(
             "place",
             "int64",
@@ -67,8 +60,7 @@ WTCP_FLOWS = Schema(
         Column(
             "delivered_bytes",
             "int64",
-            "payload that reached the receiver, each byte once; without a capture at the "
-            "receiver, from the ACKs",
+            "payload that reached the receiver, each byte once; without a capture at the receiver, from the ACKs",
             "bytes",
             na=True,
         ),
@@ -78,9 +70,7 @@ WTCP_FLOWS = Schema(
             "packets that carried this payload; NA without a capture at the receiver",
             na=True,
         ),
-        Column(
-            "repeated_packets", "int64", "retransmitted packets; NA without a capture at the sender", na=True
-        ),
+        Column("repeated_packets", "int64", "retransmitted packets; NA without a capture at the sender", na=True),
         Column(
             "rate_bps",
             "float64",

@@ -2,10 +2,9 @@
 
 The input is a stream, the output is tables or a `Capture`. Read first: `_format.py` (the contract),
 `_registry.py` (how formats are found: modules here without an underscore, and entry points), `_read.py` (from
-paths to tables), then `pcap.py`. A file is recognised by its content, never by its name; see docs/formats.md
-for what is read and how to add a format. What formats share lies below them: `_capture/` (records of a file)
-above `_packets/` (headers to segments), `_text/` (lines to rows); `_pcap/`, `_pcapng/` and `_rlpdump/` are
-one format's each.
+paths to tables), then `pcap.py`. A file is recognised by its content, never by its name; see docs/formats.md for what
+is read and how to add a format. What formats share lies below them: `_capture/` (records of a file) above `_packets/`
+(headers to segments), `_text/` (lines to rows); `_pcap/`, `_pcapng/` and `_rlpdump/` are one format's each.
 
 Rules: input may be malicious. Memory is bounded, invalid bytes raise only `FormatError`, a missing value is
 NA, and unusable input is counted with its reason.

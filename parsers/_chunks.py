@@ -46,11 +46,7 @@ _TIMES_APART = "timestamps far from all others are not removed, because the capt
 
 
 def read_capture(
-    paths: Sequence[PathLike],
-    *,
-    max_packets: int | None = None,
-    progress: Progress | None = None,
-    alone: bool = True,
+    paths: Sequence[PathLike], *, max_packets: int | None = None, progress: Progress | None = None, alone: bool = True
 ) -> CaptureTables:
     """Return the TCP segments of one capture point, and the facts of its files.
 
@@ -83,11 +79,7 @@ def read_capture(
             return capture
     # the kernel decodes so fast that the next records are better read and found meanwhile
     return Chunks(
-        paths,
-        max_packets=max_packets,
-        progress=progress,
-        reads_ahead=True,
-        unpacks_ahead=alone and native is not None,
+        paths, max_packets=max_packets, progress=progress, reads_ahead=True, unpacks_ahead=alone and native is not None
     ).complete()
 
 
@@ -148,8 +140,7 @@ class Chunks:
     ) -> None:
         self.rows = rows
         self.blocks: list[PacketBlock] = []
-        """Blocks read so far; only if the format has block positions and all interfaces are in the first
-        block."""
+        """Blocks read so far; only if the format has block positions and all interfaces are in the first block."""
         self._interfaces: int | None = None
         self._ranges, self._reads_ahead, self._unpacks_ahead = ranges, reads_ahead, unpacks_ahead
         self._paths, self._max_packets = paths, max_packets
@@ -215,9 +206,7 @@ class Chunks:
         with AheadStream(stream) if unpacks_ahead else nullcontext(stream) as readable:
             records = fmt.blocks(readable, source)
             with closing(ahead(records) if reads_ahead else records) as each:
-                yield from decode_blocks(
-                    each, source, self._decoder, clock, max_packets=max_packets, share=share
-                )
+                yield from decode_blocks(each, source, self._decoder, clock, max_packets=max_packets, share=share)
         note_stream(stream, source)
         if stream.stopped:
             source.stopped = True

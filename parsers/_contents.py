@@ -233,9 +233,7 @@ class ContentCounter(Decoder):
         ]
         key, of = np.unique(_unordered(*ends), axis=1, return_inverse=True)
         columns = [np.ones(len(size)), size, *looks, *proofs]
-        sums = [
-            np.bincount(of.ravel(), each, minlength=key.shape[1]).astype(int).tolist() for each in columns
-        ]
+        sums = [np.bincount(of.ravel(), each, minlength=key.shape[1]).astype(int).tolist() for each in columns]
         for number, ends_of in enumerate(key.T.tolist()):
             known = tuple(ends_of)
             if known not in self._udp and len(self._udp) >= _MOST_FLOWS:

@@ -23,9 +23,8 @@ _XZ_MEMORY_BYTES = _WINDOW_BYTES + 16 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
 _BLOCK_HEADER_BYTES = 3
 _LARGEST_BLOCK_BYTES = 128 * 1024
-"""Maximum unpacked size of a block: with a smaller buffer, the library keeps the rest, and loses it if the
-following data are damaged.
-"""
+"""Maximum unpacked size of a block: with a smaller buffer, the library keeps the rest, and loses it if the following
+data are damaged."""
 _REPEATED_BYTE = 1
 """The type of a block that repeats one byte."""
 
@@ -207,9 +206,7 @@ class Members:
                 ended = not self._advance(decoder, len(view))
             except (zlib.error, lzma.LZMAError, EOFError, OSError, ValueError) as error:
                 raise FormatError(
-                    self._path,
-                    f"damaged {self._compression} data: {error}",
-                    offset=self._consumed - len(self._pending),
+                    self._path, f"damaged {self._compression} data: {error}", offset=self._consumed - len(self._pending)
                 ) from error
             if ended:
                 return 0

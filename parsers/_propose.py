@@ -31,11 +31,7 @@ def propose_map(path: str | os.PathLike[str], *, start: str = "", step_s: float 
     FormatError
         If it is not a CSV, or has no column with times, or none with a position or a level.
     """
-    from parsers._text.proposal import (  # noqa: PLC0415  reading a capture needs it not
-        NoProposalError,
-        proposed,
-        proposed_steps,
-    )
+    from parsers._text.proposal import NoProposalError, proposed, proposed_steps  # noqa: PLC0415  reading a capture needs it not
 
     with open_stream(path) as stream:
         try:

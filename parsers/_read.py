@@ -98,17 +98,12 @@ def of_plug_in(fmt: Format, stream: InputStream, *, alone: bool) -> CaptureTable
         If the plug-in violates the contract of formats.
     """
     if fmt.layer != "packet":
-        raise InputError(
-            f"{stream.path}: this is {fmt.name} ({fmt.description}), not a packet capture; name a capture"
-        )
+        raise InputError(f"{stream.path}: this is {fmt.name} ({fmt.description}), not a packet capture; name a capture")
     if not alone:
-        raise InputError(
-            f"{stream.path}: {fmt.name} cannot be read together with other files; name only this file"
-        )
+        raise InputError(f"{stream.path}: {fmt.name} cannot be read together with other files; name only this file")
     capture = fmt.parse(io.BufferedReader(stream), path=stream.path)
     if not isinstance(capture, CaptureTables):
         raise PluginError(
-            f"format {fmt.name}: the plug-in returns no Capture, although its layer is packet; update "
-            "the plug-in"
+            f"format {fmt.name}: the plug-in returns no Capture, although its layer is packet; update the plug-in"
         )
     return capture

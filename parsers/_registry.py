@@ -94,9 +94,7 @@ _MAGICS: tuple[tuple[bytes, str, str], ...] = (
     (b"timeval unsigned", "a drawing for xplot, not a capture", "draw it: xplot.org {path}"),
 )
 
-_PACKETDRILL = re.compile(
-    rb"socket\(\.\.\.,\s*SOCK_STREAM|^[+*]?[\d.~]*\s+[<>]\s+[SFPRWEU.]+\s+\d+:\d+\(\d+\)", re.M
-)
+_PACKETDRILL = re.compile(rb"socket\(\.\.\.,\s*SOCK_STREAM|^[+*]?[\d.~]*\s+[<>]\s+[SFPRWEU.]+\s+\d+:\d+\(\d+\)", re.M)
 _MAHIMAHI = re.compile(rb"(\d{1,9}\n){5,}\d{0,9}\Z")
 _HEX_DUMP = re.compile(rb"\A\s*(0x)?0{3,8}:?\s+([0-9a-fA-F]{2}\s){4,}")
 _TCPDUMP_TEXT = re.compile(
@@ -203,23 +201,11 @@ def _is_utf_16(head: bytes) -> bool:
 _MIN_UTF_16_BYTES = 16  # fewer bytes may be anything; not measured
 _LOOKS: tuple[tuple[Callable[[bytes], bool], str, str], ...] = (
     (_is_mahimahi, "a link trace of Mahimahi", _REPLAY),
-    (
-        _is_text_like(_PACKETDRILL),
-        "a script of packetdrill",
-        "record packets while packetdrill runs this script",
-    ),
+    (_is_text_like(_PACKETDRILL), "a script of packetdrill", "record packets while packetdrill runs this script"),
     (_is_text_like(_HEX_DUMP), "a hex dump", _TEXT2PCAP),
     (_is_text_like(_TCPDUMP_TEXT), "text output of tcpdump", "record again: tcpdump -w out.pcap"),
-    (
-        _is_text_like(_NEMO),
-        "a measurement file of Nemo (NMF)",
-        "export it as CSV with Nemo Outdoor or Nemo Analyze",
-    ),
-    (
-        _is_text_like(_KML),
-        "a drawing for maps (KML)",
-        "use the text or CSV file that the program wrote beside it",
-    ),
+    (_is_text_like(_NEMO), "a measurement file of Nemo (NMF)", "export it as CSV with Nemo Outdoor or Nemo Analyze"),
+    (_is_text_like(_KML), "a drawing for maps (KML)", "use the text or CSV file that the program wrote beside it"),
     (_is_utf_16, "text in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8 {path} > out.csv"),
     (_is_tsh, "a TSH trace of headers (NLANR)", _TCPTRACE),
     (_is_etherpeek, "a capture of EtherPeek", _EDITCAP),
@@ -270,9 +256,7 @@ def installed() -> InstalledFormats:
 def _bound(module: object, name: str, *, taken: Container[str]) -> Format:
     fmt = getattr(module, "FORMAT", None)
     if not isinstance(fmt, Format):
-        raise PluginError(
-            f"{name}: the module has no FORMAT of type parsers.Format; add FORMAT as its last line"
-        )
+        raise PluginError(f"{name}: the module has no FORMAT of type parsers.Format; add FORMAT as its last line")
     if fmt.name in taken:
         raise PluginError(f"{name}: a format named {fmt.name!r} already exists; rename one of them")
     return fmt

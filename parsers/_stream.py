@@ -115,8 +115,7 @@ class Until(io.RawIOBase):
 
 STDIN = "-"
 SUSPICIOUS_RATIO = 200.0
-"""Ratio of decompressed to stored size above which a warning is given; header-only captures reach about
-50."""
+"""Ratio of decompressed to stored size above which a warning is given; header-only captures reach about 50."""
 SMALL_BYTES = 16 << 20
 """Longest text that is read at once: a scenario, a trace, a map."""
 
@@ -171,9 +170,7 @@ class InputStream(io.RawIOBase):
     A damaged compression raises FormatError, but only after all bytes before the damage were delivered.
     """
 
-    def __init__(
-        self, raw: io.RawIOBase, *, path: str, progress: Callable[[int], None] | None = None
-    ) -> None:
+    def __init__(self, raw: io.RawIOBase, *, path: str, progress: Callable[[int], None] | None = None) -> None:
         self.path = path
         self.bytes_read = 0
         """Decompressed bytes handed out so far."""

@@ -98,8 +98,7 @@ def _failure(path: str | os.PathLike[str], display_filter: str | None, words: st
     if "isn't a capture file" in error:
         return FormatError(
             os.fspath(path),
-            "Wireshark cannot read the format of this file; `multitracer formats` lists the formats "
-            "of MultiTracer",
+            "Wireshark cannot read the format of this file; `multitracer formats` lists the formats of MultiTracer",
             offset=0,
         )
     if display_filter is not None:

@@ -95,9 +95,7 @@ class _Reader:
         else:
             self._take_wtcp(packet, way, back, decoded, datagram)
 
-    def _take_wtcp(
-        self, packet: IpPacket, way: Way, back: Way, decoded: WtcpPacket, datagram: UdpDatagram
-    ) -> None:
+    def _take_wtcp(self, packet: IpPacket, way: Way, back: Way, decoded: WtcpPacket, datagram: UdpDatagram) -> None:
         body = decoded.body
         stamp = NOT_A_TIME if packet.time_ns is None else packet.time_ns, packet.frame
         if isinstance(body, WtcpOpening) and body.kind is WtcpPacketType.SYN:

@@ -1,9 +1,8 @@
 """Transcripts of AT commands from any terminal or script: questions, answers, and unsolicited lines.
 
-A line may begin with a time stamp (also a time of day, as terminals write it) and an arrow, or with what
-Python's logging or ModemManager's debug journal write before a message; a line that is only a time stamp is
-of what follows. Without time stamps the readings have no times. Source: 3GPP TS 27.007, the vendors' AT
-manuals.
+A line may begin with a time stamp (also a time of day, as terminals write it) and an arrow, or with what Python's
+logging or ModemManager's debug journal write before a message; a line that is only a time stamp is of what follows.
+Without time stamps the readings have no times. Source: 3GPP TS 27.007, the vendors' AT manuals.
 """
 
 from __future__ import annotations
@@ -34,12 +33,10 @@ _ANSWER = (
 _ANSWERED = re.compile(rb'^[^"\n]{0,160}?' + _ANSWER, re.MULTILINE)
 _JOURNAL = re.compile(rb"<debug>[^\n]{0,100}(?:-->|<--) '?(?:AT[+!#^*%$]|<CR><LF>)")
 _DEBUGGED = re.compile(
-    rb"^[^{\"\n]{0,160}?RAT:[^\n]{2,24}\n(?:[^\n]{0,200}\n){0,8}?[^\n]{0,160}(?:pcell|nr_band)\s*:",
-    re.MULTILINE,
+    rb"^[^{\"\n]{0,160}?RAT:[^\n]{2,24}\n(?:[^\n]{0,200}\n){0,8}?[^\n]{0,160}(?:pcell|nr_band)\s*:", re.MULTILINE
 )
 _TALKED = re.compile(
-    rb'^(?:[^"\n]{0,160}?[\s>\]:,\'"])?(?:(?i:AT)[+!#^*%$&A-Z0-9]*[^\n]{0,60}|OK)(?:<CR>.{0,20})?\r?$',
-    re.MULTILINE,
+    rb'^(?:[^"\n]{0,160}?[\s>\]:,\'"])?(?:(?i:AT)[+!#^*%$&A-Z0-9]*[^\n]{0,60}|OK)(?:<CR>.{0,20})?\r?$', re.MULTILINE
 )
 _COMMAND = re.compile(r"AT(?:[+!#^*%$&A-Z0-9].*)?", re.IGNORECASE)
 _LONGEST = 4000
@@ -101,13 +98,9 @@ class _Log:
         if self.unread:
             names = [f"{name} ({times:,})" for name, times in self.unread.most_common(_MOST_NAMES)]
             more = ", ..." if len(self.unread) > _MOST_NAMES else ""
-            self._lines.warn(
-                f"{count(self.unread.total(), 'line')} of answers were not read: {', '.join(names)}{more}"
-            )
+            self._lines.warn(f"{count(self.unread.total(), 'line')} of answers were not read: {', '.join(names)}{more}")
         if any(source in _BRANCHES for source in self.rows.columns()["source"]):
-            self._lines.warn(
-                "+QRSRP, +QRSRQ and +QSINR have a value for each antenna; the table has the best one"
-            )
+            self._lines.warn("+QRSRP, +QRSRQ and +QSINR have a value for each antenna; the table has the best one")
 
 
 def sniff(head: bytes) -> Match:

@@ -34,9 +34,8 @@ _COLUMNS = (
 )  # fmt: skip
 _TAG = re.compile(r"[0-9a-f]{1,32}")
 _CHRONY_FIELDS = 14
-"""Number of fields of `chronyc -c tracking`; field 4 is the offset, 10 the root delay, 11 the root
-dispersion, in s, and 13 the status.
-"""
+"""Number of fields of `chronyc -c tracking`; field 4 is the offset, 10 the root delay, 11 the root dispersion, in s,
+and 13 the status."""
 _PTP_OFFSET = re.compile(r"TIME_STATUS_NP master_offset (-?\d{1,18}) .*\bgmPresent true\b")
 """Pattern of `pmc`'s answer: the offset of a port from its master in ns, if a grandmaster is present."""
 _SNIFFED = re.compile(rb'\{"host": ?"[^"\\\n]{0,64}", ?"monotonic_before_ns": ?\d')

@@ -37,9 +37,7 @@ def _begins_record(frame: bytes) -> bool:
     if len(frame) < _HEADER_BYTES or frame[0] != LOG or frame[2:4] != frame[4:6]:
         return False
     time_ns = stamp_ns(int.from_bytes(frame[8:16], "little"))
-    return (
-        time_ns is not None and time_ns > _OTHER_CLOCKS and int.from_bytes(frame[2:4], "little") > len(frame)
-    )
+    return time_ns is not None and time_ns > _OTHER_CLOCKS and int.from_bytes(frame[2:4], "little") > len(frame)
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
@@ -79,9 +77,7 @@ def _warnings(frames: HdlcFrames) -> list[str]:
     warnings = []
     if frames.damaged:
         count = "1 frame is" if frames.damaged == 1 else f"{frames.damaged:,} frames are"
-        warnings.append(
-            f"{count} damaged (wrong check sequence) and not used; {frames.complete:,} are intact"
-        )
+        warnings.append(f"{count} damaged (wrong check sequence) and not used; {frames.complete:,} are intact")
     if frames.cut_bytes:
         warnings.append(f"the log ends within a frame; its last {frames.cut_bytes:,} bytes are not used")
     return warnings

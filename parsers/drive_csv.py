@@ -1,7 +1,6 @@
 """Drive-test logs as CSV whose columns are known: each is one map in `parsers/maps/`.
 
-A map beside the file (`drive.csv.toml`) wins over all of these.
-docs/formats.md lists them, and how certain each is.
+A map beside the file (`drive.csv.toml`) wins over all of these. docs/formats.md lists them, and how certain each is.
 """
 
 from __future__ import annotations

@@ -100,9 +100,7 @@ def _records(data: Bytes, at: Numbers) -> PacketRecords:
     captured = np.minimum(at + lengths[:, 0] - start, np.maximum(lengths[:, 2], 0))
     hdlc = np.where(data[start] & 0x7F == 0x0F, _CISCO, _PPP)
     link_type = np.where(_IS_HDLC[kind], hdlc, _LINK_TYPE[kind])
-    return PacketRecords(
-        data, start, captured, lengths[:, 2], time_ns.astype(np.int64), link_type.astype(np.int64)
-    )
+    return PacketRecords(data, start, captured, lengths[:, 2], time_ns.astype(np.int64), link_type.astype(np.int64))
 
 
 def _behind_headers(data: Bytes, at: Numbers, end: Numbers) -> Numbers:

@@ -143,9 +143,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     for run, document in enumerate(objects, 1):
         result.take(run, document)
     if not len(result.rates) and not len(result.pings):
-        raise FormatError(
-            path, "no series of the file has values in Mbits/s, values in ms, or values of a TCP socket"
-        )
+        raise FormatError(path, "no series of the file has values in Mbits/s, values in ms, or values of a TCP socket")
     lines.damage = damage
     facts = lines.provenance(path, FORMAT.name)
     return {"application_rate": result.rates.table(facts), "pings": result.pings.table(facts)}

@@ -40,9 +40,7 @@ _EVENT = re.compile(
 _FIELD = re.compile(r"(\w+)=(\S+)")
 _LOST = re.compile(r"\[LOST (\d+) EVENTS\]")
 _END = re.compile(r"(.*):(\d+)")
-_SNIFFED = re.compile(
-    rb"\[\d{3,}\][^\n]*\d\.\d{6,9}:\s+(?:tcp:)?tcp_(?:probe|retransmit_skb|cong_state_set):"
-)
+_SNIFFED = re.compile(rb"\[\d{3,}\][^\n]*\d\.\d{6,9}:\s+(?:tcp:)?tcp_(?:probe|retransmit_skb|cong_state_set):")
 
 _ENDS = ("ip_version", "address_local", "port_local", "address_remote", "port_remote")
 _PROBED = (

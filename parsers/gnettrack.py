@@ -212,9 +212,7 @@ def _by_generation(columns: dict[str, Array]) -> None:
     third, second = (np.isin(columns["rat"], old) for old in (_THIRD_GENERATION, _SECOND_GENERATION))
     for ours, theirs in (("rsrp_dbm", "rscp_dbm"), ("rsrq_db", "ecio_db")):
         columns[theirs] = np.where(third, columns[ours], np.nan)
-    columns["rssi_dbm"] = np.where(
-        second, np.fmax(columns["rssi_dbm"], columns["rsrp_dbm"]), columns["rssi_dbm"]
-    )
+    columns["rssi_dbm"] = np.where(second, np.fmax(columns["rssi_dbm"], columns["rsrp_dbm"]), columns["rssi_dbm"])
     rxqual = second & (columns["rsrq_db"] >= 0) & (columns["rsrq_db"] <= _WORST_RXQUAL)
     columns["rxqual"] = np.where(rxqual, np.nan_to_num(columns["rsrq_db"]), NA).astype(np.int64)
     for ours in ("rsrp_dbm", "rsrq_db"):
@@ -283,9 +281,7 @@ class _Results:
         for run, (number, fields) in enumerate(self._rows.items(), 1):
             if (time_ns := times.get(number)) is None:
                 continue
-            note = " ".join(
-                filter(None, (self._text(fields, name) for name in ("eventtype", "eventdetails")))
-            )
+            note = " ".join(filter(None, (self._text(fields, name) for name in ("eventtype", "eventdetails"))))
             if note:
                 shown = "".join(c for c in note if c.isprintable())[:_LONGEST_NOTE]
                 markers.append({"time_ns": time_ns, "line": number, "note": shown})

@@ -51,9 +51,7 @@ class _Log(CollectorLog):
             if is_report:
                 kind, fix = report(raw)
                 if kind == "TPV":
-                    self._positions.rows.append(
-                        {"source": "gpsd", **self._positions.nowhere.drop(fix), **stamps}
-                    )
+                    self._positions.rows.append({"source": "gpsd", **self._positions.nowhere.drop(fix), **stamps})
             else:
                 kind, fields = sentence(raw)
                 self._positions.take(self._epochs.take(kind, fields, **stamps))

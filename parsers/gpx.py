@@ -1,10 +1,9 @@
 """GPX 1.0 and 1.1: points of tracks are positions, waypoints with a time are markers.
 
-Times are UTC by the format; a time without a zone may still be local, and a warning says so. Points of a
-planned route, and points without a time, are counted but not read.
-XML may be hostile: a document type, which could declare entities, is refused; depth and texts are bounded.
-Source: topografix.com/GPX/1/1 and GPX/1/0; speed and course of
-1.0, of Garmin's TrackPointExtension and of OsmAnd.
+Times are UTC by the format; a time without a zone may still be local, and a warning says so. Points of a planned route,
+and points without a time, are counted but not read. XML may be hostile: a document type, which could declare entities,
+is refused; depth and texts are bounded. Source: topografix.com/GPX/1/1 and GPX/1/0; speed and course of 1.0, of
+Garmin's TrackPointExtension and of OsmAnd.
 """
 
 from __future__ import annotations

@@ -44,10 +44,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         host = words(section(test, "config").get("remote_address"), 64)
         for trip in members(test, "round_trips"):
             sent = section(section(section(trip, "timestamps"), "client"), "send")
-            at_ns, rtt_ns = (
-                complete(sent.get("wall"), most=_LATEST_NS),
-                real(section(trip, "delay").get("rtt")),
-            )
+            at_ns, rtt_ns = (complete(sent.get("wall"), most=_LATEST_NS), real(section(trip, "delay").get("rtt")))
             is_lost = str(trip.get("lost")).casefold().startswith("true")
             rtt_s = None if is_lost or not rtt_ns else rtt_ns / NS_PER_S
             rows.append({"time_ns": at_ns, "run": run, "source": "irtt", "series": host, "rtt_s": rtt_s})

@@ -1,8 +1,7 @@
 """CSV logs with a map of the columns in a second file: `drive.csv` and `drive.csv.toml`.
 
 A map names columns of the tables `radio` and `position`, and the columns of the log that hold their values;
-docs/formats.md shows one. A CSV file has this format only if its map exists; the map must not be a symbolic
-link.
+docs/formats.md shows one. A CSV file has this format only if its map exists; the map must not be a symbolic link.
 """
 
 from __future__ import annotations

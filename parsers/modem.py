@@ -59,9 +59,7 @@ class _Log(CollectorLog):
         return self._radio(command, record.get("raw"), record.get("asked_ns"), record.get("answered_ns"))
 
     def _radio(self, command: str, raw: object, asked_ns: object, answered_ns: object) -> bool:
-        if not (
-            isinstance(raw, str) and is_time(asked_ns) and is_time(answered_ns) and asked_ns <= answered_ns
-        ):
+        if not (isinstance(raw, str) and is_time(asked_ns) and is_time(answered_ns) and asked_ns <= answered_ns):
             return False
         if len(raw) > _LONGEST_RAW:
             return False

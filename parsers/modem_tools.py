@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 _MMCLI = re.compile(rb'"modem"\s*:\s*\{\s*"(?:signal|generic|3gpp)"')
 _UBUS = re.compile(rb'"modem"\s*:\s*\[\s*\{')
-_UQMI = re.compile(
-    rb'"type"\s*:\s*"(?:cdma|hdr|gsm|wcdma|tdma|lte|5gnr)"[^}]{0,200}"(?:rss[iq]|rsrp|signal|ecio)"'
-)
+_UQMI = re.compile(rb'"type"\s*:\s*"(?:cdma|hdr|gsm|wcdma|tdma|lte|5gnr)"[^}]{0,200}"(?:rss[iq]|rsrp|signal|ecio)"')
 _INFO3G = re.compile(rb'"conn_time"\s*:.{0,2000}"csq"\s*:', re.DOTALL)
 _HILINK = re.compile(rb'"rsrp"\s*:\s*"(?:[<>]=?|&[lg]t;=?)?-?\d{1,3}(?:\.\d{1,2})? ?dBm"|"nrrsr[pq]"\s*:')
 _XML = re.compile(rb"<response>.{0,4000}?<(?:(?:nr)?rsrp|rscp|rssi)>", re.DOTALL)
@@ -58,9 +56,7 @@ _SHAPES = (
     ),
     _Shape(
         "mmcli",
-        re.compile(
-            r"\s*(?:Refresh|Threshold|GSM|UMTS|LTE|5G|CDMA1x|EvDo)\s*\|\s*[a-z/ -]{2,16}:", re.IGNORECASE
-        ),
+        re.compile(r"\s*(?:Refresh|Threshold|GSM|UMTS|LTE|5G|CDMA1x|EvDo)\s*\|\s*[a-z/ -]{2,16}:", re.IGNORECASE),
         re.compile(r"\s*-{10,}\s*$|.{0,24}\|.*|$"),
         re.compile(r"\s*([A-Za-z0-9]{2,12})\s*\|"),
     ),
@@ -82,12 +78,8 @@ _SHAPES = (
     ),
 )
 _TEXTS = (
-    re.compile(
-        rb"^\[[^\]\n]{1,60}\] (?:Successfully got (?:signal|cell location) info|Signal state:)", re.MULTILINE
-    ),
-    re.compile(
-        rb"^[^\n\"]{0,40}?modem\.signal\.(?:gsm|umts|lte|5g|cdma1x|evdo)\.[a-z-]{2,12}\s*:", re.MULTILINE
-    ),
+    re.compile(rb"^\[[^\]\n]{1,60}\] (?:Successfully got (?:signal|cell location) info|Signal state:)", re.MULTILINE),
+    re.compile(rb"^[^\n\"]{0,40}?modem\.signal\.(?:gsm|umts|lte|5g|cdma1x|evdo)\.[a-z-]{2,12}\s*:", re.MULTILINE),
     re.compile(rb"^[^\n\"]{0,40}?\|\s+(?:rssi|rsrp|rscp):\s+-\d{1,3}(?:\.\d\d)? dBm\r?$", re.MULTILINE),
     re.compile(
         rb"^[ \t]*(?:status|current-operator|phy-cellid|session-uptime|data-class|access-technology):"
@@ -237,9 +229,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     if not len(log.rows):
         raise FormatError(path, "the file contains no output of a tool or router with signal values")
     if log.outside:
-        lines.warn(
-            f"{count(log.outside, 'line')} of the log are no output of a supported tool and were not read"
-        )
+        lines.warn(f"{count(log.outside, 'line')} of the log are no output of a supported tool and were not read")
     radio = log.rows.table(lines.provenance(path, FORMAT.name))
     name_legs(radio)
     return {"radio": radio}

@@ -1,9 +1,8 @@
 """Measurements of NDT7 as JSON: what `ndt7-client -format json` prints, and M-Lab's archive of a test.
 
-A measurement has the bytes since the begin of the test by its side (client or server), and of a server the
-state of the sender's kernel. A rate is the bytes between two measurements of one side. The client's output
-has no times; the archive's are the begin of the test plus the elapsed time. Source: m-lab/ndt-server,
-spec/ndt7-protocol.md.
+A measurement has the bytes since the begin of the test by its side (client or server), and of a server the state of the
+sender's kernel. A rate is the bytes between two measurements of one side. The client's output has no times; the
+archive's are the begin of the test plus the elapsed time. Source: m-lab/ndt-server, spec/ndt7-protocol.md.
 """
 
 from __future__ import annotations
@@ -93,12 +92,7 @@ class _Log:
             name: None if begin_ns is None else begin_ns + round(at_us * NS_PER_US)
             for name, at_us in (("time_ns", before_us), ("until_ns", elapsed_us))
         }
-        own = {
-            "run": run,
-            "source": "ndt7",
-            "series": f"{test}, {side}",
-            "direction": _DIRECTION.get(test, ""),
-        }
+        own = {"run": run, "source": "ndt7", "series": f"{test}, {side}", "direction": _DIRECTION.get(test, "")}
         self._own[key] = {**own, "time_ns": begin_ns, "until_ns": times["until_ns"]}
         if any(value is not None for value in values.values()):
             self.rates.append({**own, **times, **values})
@@ -109,11 +103,7 @@ class _Log:
         for (run, test, side), (elapsed_us, carried) in self._last.items():
             reporter = "sender" if (side == "server") == (test == "download") else "receiver"
             rate_bps = carried * BITS_PER_BYTE * _US_PER_S / elapsed_us
-            counted = {
-                "bytes": carried,
-                "rate_bps": rate_bps,
-                "reporter": reporter,
-            }
+            counted = {"bytes": carried, "rate_bps": rate_bps, "reporter": reporter}
             rows.append({**self._own[run, test, side], "series": test, **counted})
         return rows
 

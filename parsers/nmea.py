@@ -1,8 +1,7 @@
 """NMEA 0183 logs: the sentences of a satellite receiver.
 
-Lines without a correct checksum are counted and skipped, also text and binary data between sentences. The
-time of a fix is that of the receiver; if the log contains no date, fixes have no time. Text after a checksum
-is ignored.
+Lines without a correct checksum are counted and skipped, also text and binary data between sentences. The time of a fix
+is that of the receiver; if the log contains no date, fixes have no time. Text after a checksum is ignored.
 """
 
 from __future__ import annotations

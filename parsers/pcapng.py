@@ -90,8 +90,7 @@ class _Reading:
             is_before = self._reason is None or begin < self._walked.damaged_at
             if is_before and not self._damage.is_too_much:
                 reason = (
-                    f"the block at byte {where} of type {kind} has an unknown type, but the "
-                    "layout of a packet block"
+                    f"the block at byte {where} of type {kind} has an unknown type, but the layout of a packet block"
                 )
                 self._damage.lost(where, self._window.offset_of(end), reason)
 

@@ -50,8 +50,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     if "side" not in log.header:
         raise FormatError(
             path,
-            "the file is not a log of rlpdump, because the section header does not name the "
-            "mobile or the fixed side",
+            "the file is not a log of rlpdump, because the section header does not name the mobile or the fixed side",
             offset=0,
         )
     if damaged is None and (window.damage or len(window)):

@@ -1,8 +1,7 @@
 """Samsung's diagnostic log (SDM): the phone's own file (`.sdm`), or a recording by SCAT (`.sdmraw`).
 
-This module only checks the lengths of the frames; the program `scat` decodes the frames, and tshark the
-messages in them. Frames in the phone's own file have the time of logging; frames recorded by SCAT have no
-time.
+This module only checks the lengths of the frames; the program `scat` decodes the frames, and tshark the messages in
+them. Frames in the phone's own file have the time of logging; frames recorded by SCAT have no time.
 """
 
 from __future__ import annotations
@@ -133,11 +132,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     frames = _Raw(rest) if is_raw else _Logged(rest)  # type: ignore[arg-type]
     suffix = ".sdmraw" if is_raw else ".sdm"
     tables = tables_of_log(frames, {}, path=path, arguments=("-t", "sec"), suffix=suffix)
-    warnings = (
-        [f"{frames.damaged:,} parts of the log are not frames, and are not used"]
-        if frames.damaged > 1
-        else []
-    )
+    warnings = [f"{frames.damaged:,} parts of the log are not frames, and are not used"] if frames.damaged > 1 else []
     if frames.rest:
         warnings.append(f"the log ends within a frame; its last {frames.rest:,} bytes are not used")
     for table in tables.values():

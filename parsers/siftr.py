@@ -1,9 +1,8 @@
 """FreeBSD's siftr(4): the state of a TCP sender at each packet, in bytes.
 
-There are three layouts: 1.2.2 and 1.2.3 (25 fields), 1.2.4 (28), 1.3.0 (27, no hash). RTT and timeout are in
-ticks if the first line has `hz` and `tcp_rtt_scale`, else in microseconds. A line with direction `i` has the
-state before an incoming packet, a line with `o` the state when a packet is sent. Source: sys/netinet/siftr.c
-of FreeBSD.
+There are three layouts: 1.2.2 and 1.2.3 (25 fields), 1.2.4 (28), 1.3.0 (27, no hash). RTT and timeout are in ticks if
+the first line has `hz` and `tcp_rtt_scale`, else in microseconds. A line with direction `i` has the state before an
+incoming packet, a line with `o` the state when a packet is sent. Source: sys/netinet/siftr.c of FreeBSD.
 """
 
 from __future__ import annotations
@@ -111,9 +110,7 @@ def _values(fields: Sequence[str], units: _Units) -> tuple[object, ...]:
     if len(fields) in _FIELDS_WITH_HASH:
         fields = [fields[0], *fields[2:]]
     elif len(fields) not in _FIELDS_WITHOUT_HASH:
-        raise ValueError(
-            f"the line has {len(fields)} fields, which is not a number of fields that siftr writes"
-        )
+        raise ValueError(f"the line has {len(fields)} fields, which is not a number of fields that siftr writes")
     seconds, _, fraction = fields[1].partition(".")
     (version, local), (other, remote) = address(fields[2]), address(fields[4])
     ports = _number(fields[3]), _number(fields[5])

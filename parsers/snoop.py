@@ -61,9 +61,7 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[PacketRecords]:
         raise FormatError(source.path, "the file header is truncated", offset=len(head))
     version, data_link = struct.unpack(">II", head[8:])
     if version != 2:
-        raise FormatError(
-            source.path, f"the version {version} of the snoop format is not supported", offset=8
-        )
+        raise FormatError(source.path, f"the version {version} of the snoop format is not supported", offset=8)
     link_type = _LINK_TYPES.get(data_link, _UNKNOWN + data_link)
     interface = CaptureInterface(link_type, description=f"snoop data link type {data_link}")
     source.interfaces.append(interface)

@@ -94,9 +94,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     for run, result in enumerate(objects, 1):
         log.take(run, result)
     if not len(log.sums):
-        raise FormatError(
-            path, f"the file contains no result of a speed test{f'; {damage}' if damage else ''}"
-        )
+        raise FormatError(path, f"the file contains no result of a speed test{f'; {damage}' if damage else ''}")
     lines.damage = damage
     facts = lines.provenance(path, FORMAT.name, tests=len(objects), begin_known_to_s=60)
     return {"application_sums": log.sums.table(facts), "pings": log.pings.table(facts)}

@@ -110,8 +110,7 @@ _ZERO_IF_KNOWN = {
     "total_retransmitted_bytes": "bytes_retrans",
     "snd_wnd_bytes": "snd_wnd",
 }
-"""Newer fields of struct tcp_info, by column; if one is not printed, it is 0 only if the kernel supports
-it."""
+"""Newer fields of struct tcp_info, by column; if one is not printed, it is 0 only if the kernel supports it."""
 
 
 def has_variables(details: str) -> bool:
@@ -331,9 +330,7 @@ class _Log:
             self.lines.skip("the address or port of a socket is not numeric; record with `ss -n`")
             return
         self.newest = max(self.newest, newest)
-        self.blocks.append(
-            (block.stamp, block.stamped_itself, block.line is not None, has_variables(block.details))
-        )
+        self.blocks.append((block.stamp, block.stamped_itself, block.line is not None, has_variables(block.details)))
 
     def table(self, path: str) -> Table:
         """Return the readings; the time of each lies between two time stamps."""
@@ -345,9 +342,7 @@ class _Log:
         columns["ssthresh_bytes"] = times(columns["ssthresh_segments"], columns["snd_mss_bytes"])
         columns["flight_bytes"] = times(columns["unacked_segments"], columns["snd_mss_bytes"])
         if not self.stamps:
-            self.lines.warn(
-                "the log has no timestamps; add `date +%s.%N` before `ss` to the loop that records the log"
-            )
+            self.lines.warn("the log has no timestamps; add `date +%s.%N` before `ss` to the loop that records the log")
         whose = self._is_known(stamp, itself.astype(bool), named.astype(bool))
         provenance = self.lines.provenance(
             path, FORMAT.name, stamps=len(self.stamps), sockets_without_variables=self.idle
@@ -361,9 +356,7 @@ class _Log:
             return named
         between = np.bincount(stamp[~itself], minlength=len(self.stamps) + 1)
         several = ~itself & (between[stamp] > 1) & bool(self.stamps)
-        self.lines.skip(
-            "variables of one of several sockets, without the line of the socket", int(several.sum())
-        )
+        self.lines.skip("variables of one of several sockets, without the line of the socket", int(several.sum()))
         if not several.all():
             self.lines.warn(_ONE_ASSUMED)
         return ~several

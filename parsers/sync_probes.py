@@ -27,9 +27,7 @@ _TAG = re.compile(r"[0-9a-f]{1,32}")
 
 def _row(record: Document, line: int) -> tuple[object, ...]:
     """Return the values of `_COLUMNS`; raise KeyError, TypeError or ValueError if they are not valid."""
-    before, realtime, after = (
-        record[f"{name}_ns"] for name in ("monotonic_before", "realtime", "monotonic_after")
-    )
+    before, realtime, after = (record[f"{name}_ns"] for name in ("monotonic_before", "realtime", "monotonic_after"))
     if not (is_time(before) and is_time(realtime) and is_time(after)) or before > after:
         raise ValueError("the times of a sync probe are invalid or not in ascending order")
     if record.get("kind") != "clap" or not _TAG.fullmatch(record["tag"]):

@@ -137,20 +137,7 @@ def _row(record: Document) -> tuple[Any, ...]:
     expires_ns = NOT_A_TIME if NA in (timer, expires) or timer == 0 else expires * NS_PER_MS
     cookie = max(_number(record, "cookie", (1 << 64) - 1), 0)
     name = str(record.get("congestion_control") or "")[:16].encode("ascii", "replace").decode()
-    return (
-        *stamps,
-        version,
-        local,
-        remote,
-        *ports,
-        cookie,
-        inode or NA,
-        state,
-        timer,
-        expires_ns,
-        *queues,
-        name,
-    )
+    return (*stamps, version, local, remote, *ports, cookie, inode or NA, state, timer, expires_ns, *queues, name)
 
 
 def _number(record: Document, key: str, most: int) -> int:

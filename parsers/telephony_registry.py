@@ -315,8 +315,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         )
     if _in_tenths(table):
         lines.warn(
-            "the unit of rssnr (dB or 0.1 dB) is unknown in this version of Android, so its "
-            "values are only in sinr_raw"
+            "the unit of rssnr (dB or 0.1 dB) is unknown in this version of Android, so its values are only in sinr_raw"
         )
     table.provenance |= lines.provenance(path, FORMAT.name, missing=log.impossible)
     return {"radio": table}

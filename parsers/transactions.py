@@ -49,8 +49,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
             lines.skip("no transaction")
     values: Iterable[object] = zip(*rows, strict=True) if rows else [()] * len(TRANSACTIONS.names)
     columns = {
-        column.name: np.array(cells, dtype=column.dtype)
-        for column, cells in zip(TRANSACTIONS, values, strict=True)
+        column.name: np.array(cells, dtype=column.dtype) for column, cells in zip(TRANSACTIONS, values, strict=True)
     }
     return {"transactions": Table(TRANSACTIONS, columns, lines.provenance(path, FORMAT.name))}
 

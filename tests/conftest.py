@@ -30,11 +30,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if "CI" in o
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what this machine cannot run, and say why."""
-    reasons = {
-        "root": _why_no_root(),
-        "browser": _why_no_browser(),
-        "fixtures": _why_no_fixtures(),
-    }
+    reasons = {"root": _why_no_root(), "browser": _why_no_browser(), "fixtures": _why_no_fixtures()}
     for item in items:
         for mark, reason in reasons.items():
             if reason and item.get_closest_marker(mark):
@@ -54,9 +50,7 @@ def _why_no_root() -> str | None:
     absent = [tool for tool in _NAMESPACE_TOOLS if shutil.which(tool) is None]
     if absent:
         return f"needs {', '.join(absent)}"
-    probe = subprocess.run(
-        ["unshare", "--net", "--mount", "true"], check=False, capture_output=True, text=True
-    )
+    probe = subprocess.run(["unshare", "--net", "--mount", "true"], check=False, capture_output=True, text=True)
     return f"network namespaces are not allowed here: {probe.stderr.strip()}" if probe.returncode else None
 
 

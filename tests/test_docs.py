@@ -78,13 +78,7 @@ def _run(argv: list[str], folder: Path) -> str:
         "NO_COLOR": "1",
     }
     done = subprocess.run(
-        argv,
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
+        argv, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"{argv[-1]}\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -103,9 +97,7 @@ def test_samples_that_a_page_names_are_there(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "page",
-    [page for page in PAGES if page.name != "CHANGELOG.md"],
-    ids=lambda page: str(page.relative_to(ROOT)),
+    "page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: str(page.relative_to(ROOT))
 )
 def test_prose_has_at_most_100_characters_a_line(page: Path) -> None:
     """But for tables, code and lines with an address."""
@@ -121,9 +113,7 @@ def test_every_page_is_found_from_the_index() -> None:
 
 
 def test_every_package_is_on_the_map() -> None:
-    packages = {
-        path.stem for path in (ROOT / "multitracer").iterdir() if path.suffix == ".py" or _is_package(path)
-    }
+    packages = {path.stem for path in (ROOT / "multitracer").iterdir() if path.suffix == ".py" or _is_package(path)}
     named = set(re.findall(r"(\w+)(?:/|\.py)", (ROOT / "CONTRIBUTING.md").read_text()))
     assert packages - named - {"__init__", "__main__"} == set()
 

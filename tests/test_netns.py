@@ -57,9 +57,7 @@ def test_leftovers_of_a_killed_run_are_removed_and_those_of_a_live_one_are_not()
 
 def _maker() -> subprocess.Popen[str]:
     pipe = subprocess.PIPE
-    return subprocess.Popen(
-        [sys.executable, "-c", MAKE_AND_WAIT], cwd=ROOT, stdin=pipe, stdout=pipe, text=True
-    )
+    return subprocess.Popen([sys.executable, "-c", MAKE_AND_WAIT], cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
 
 
 def _first_line(child: subprocess.Popen[str]) -> str:

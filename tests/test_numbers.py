@@ -41,14 +41,8 @@ def _holds_numbers(value: ast.expr | None) -> bool:
 
 
 def _is_docstring(node: ast.stmt | None) -> bool:
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 def test_a_bare_number_is_found() -> None:
-    assert without_reason('A = 3\nB = 4  # of five\nC = (1.5, 2)\n"""Why."""\nD = "7"\n# why\nE = 1\n') == [
-        "A = 3"
-    ]
+    assert without_reason('A = 3\nB = 4  # of five\nC = (1.5, 2)\n"""Why."""\nD = "7"\n# why\nE = 1\n') == ["A = 3"]

@@ -14,9 +14,7 @@ CHECKED = list(peers.CASES)[::4]
 
 
 @pytest.mark.skipif(not peers.RECORDINGS.is_dir(), reason="the recordings of known cause are not here")
-@pytest.mark.skipif(
-    not all(map(shutil.which, _TOOLS)), reason=f"not all of {', '.join(_TOOLS)} are installed"
-)
+@pytest.mark.skipif(not all(map(shutil.which, _TOOLS)), reason=f"not all of {', '.join(_TOOLS)} are installed")
 @pytest.mark.parametrize("name", CHECKED)
 def test_the_page_says_what_everyone_says(name: str) -> None:
     section = peers.case_section(name)

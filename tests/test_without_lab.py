@@ -54,10 +54,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subprocess.Co
         ("export", "errors", SESSION, "-o", "errors.txt"),
         ("formats",),
         ("doctor",),
-        *(
-            (name, "--help")
-            for name in ("dissect", "campaign", "compare", "capture", "merge", "measure", "testbed")
-        ),
+        *((name, "--help") for name in ("dissect", "campaign", "compare", "capture", "merge", "measure", "testbed")),
     ],
     ids=lambda words: " ".join(str(word) for word in words[:2] if not isinstance(word, Path)),
 )
@@ -69,12 +66,9 @@ def test_a_command_works_without_the_lab(
     assert "multitracer.lab" not in done.stderr
 
 
-def test_a_command_of_the_lab_says_that_it_is_not_there(
-    run: Callable[..., subprocess.CompletedProcess[str]],
-) -> None:
+def test_a_command_of_the_lab_says_that_it_is_not_there(run: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     done = run("testbed", "list")
     assert done.returncode == 1
     assert done.stderr == (
-        "Error: this command needs the lab (package multitracer.lab), which is not installed; "
-        "reinstall multitracer\n"
+        "Error: this command needs the lab (package multitracer.lab), which is not installed; reinstall multitracer\n"
     )

@@ -71,9 +71,7 @@ def _names() -> set[str]:
             found |= {path.stem, path.parent.name}
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
                 match node:
-                    case (
-                        ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name)
-                    ):
+                    case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                         found.add(name)
                     case ast.arg(arg=name) | ast.alias(asname=str(name)) | ast.Name(id=name, ctx=ast.Store()):
                         found.add(name)
@@ -95,9 +93,7 @@ def names_of() -> dict[str, set[str]]:
 @pytest.mark.parametrize("word", NAMES_TODAY)
 def test_no_new_name_has_an_old_word(word: str, names_of: dict[str, set[str]]) -> None:
     names = sorted(names_of.get(word, ()))
-    assert len(names) <= NAMES_TODAY[word], (
-        f"docs/contributing/words.md has a better word than {word}: {names}"
-    )
+    assert len(names) <= NAMES_TODAY[word], f"docs/contributing/words.md has a better word than {word}: {names}"
 
 
 def test_every_old_word_is_on_the_page() -> None:

@@ -83,8 +83,7 @@ def made() -> list[Line]:
 
 
 _HEAD = (
-    "| with | lag | may be | NMI | by chance | p | q | rank corr. | points |\n"
-    "|---|---|---|---|---|---|---|---|---|\n"
+    "| with | lag | may be | NMI | by chance | p | q | rank corr. | points |\n|---|---|---|---|---|---|---|---|---|\n"
 )
 
 

@@ -122,9 +122,7 @@ def _brief(label: str) -> str:
 
 def _tcptrace(capture: Path, transfer: dict[str, Any]) -> str:
     """Return the counts of the data's direction that tcptrace's long output holds."""
-    done = subprocess.run(
-        ["tcptrace", "-l", "-r", "-n", "--csv", str(capture)], capture_output=True, check=False
-    )
+    done = subprocess.run(["tcptrace", "-l", "-r", "-n", "--csv", str(capture)], capture_output=True, check=False)
     lines = done.stdout.decode("latin-1").splitlines()
     header = next((i for i, line in enumerate(lines) if line.startswith("conn_#")), None)
     if header is None:

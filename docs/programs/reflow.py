@@ -44,9 +44,7 @@ def reflowed(text: str) -> str:
 
 def _wrapped(block: list[str]) -> list[str]:
     """Return the lines of a paragraph or an item, wrapped if one of them is too long."""
-    if all(len(line) <= WIDTH for line in block) or (
-        block[0].startswith("    ") and not _ITEM.match(block[0])
-    ):
+    if all(len(line) <= WIDTH for line in block) or (block[0].startswith("    ") and not _ITEM.match(block[0])):
         return block
     item = _ITEM.match(block[0])
     first = item[0] if item else block[0][: len(block[0]) - len(block[0].lstrip())]

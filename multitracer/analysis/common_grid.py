@@ -31,17 +31,14 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Times
 
 _MIN_AMOUNTS = 8
-"""The minimum number of amounts in a typical bin: one packet more or less then changes it by 12 %. Not
-measured.
-"""
+"""The minimum number of amounts in a typical bin: one packet more or less then changes it by 12 %. Not measured."""
 MIN_STEP_NS = NS_PER_S // 10
 """The minimum width of bins if the user chose none: phones read their radio no more often. Not measured."""
 MOST_BINS = 200_000
 """The maximum number of bins: two days of seconds. The statistics of more bins take minutes. Not measured."""
 _LATE = 0.95
-"""Tolerance of the bin width: a logger polled each second answers every 1.00 to 1.05 s and gets bins of 1 s,
-not 2 s. Not measured.
-"""
+"""Tolerance of the bin width: a logger polled each second answers every 1.00 to 1.05 s and gets bins of 1 s, not 2 s.
+Not measured."""
 _MIN_IN_STEP = 0.5  # resultant length, 1: all readings at one place of their bins, 0: anywhere; not measured
 _MIN_COVERED = 0.5  # of a bin, so that its mean is one of that bin; as of the seconds of a drive
 
@@ -168,9 +165,7 @@ def step_ns_of(quantities: Sequence[SessionQuantity]) -> int:
     return int(next(step * power for step in (1, 2, 5, 10) if step * power >= minimum))
 
 
-def grid_of(
-    quantities: Sequence[SessionQuantity], step_ns: int, *, margin_ns: int = 0
-) -> tuple[TimeBins | None, str]:
+def grid_of(quantities: Sequence[SessionQuantity], step_ns: int, *, margin_ns: int = 0) -> tuple[TimeBins | None, str]:
     """Return a grid over the time that all quantities have in common, or the reason why there is none.
 
     Parameters

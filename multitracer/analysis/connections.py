@@ -43,23 +43,19 @@ if TYPE_CHECKING:
 
 _FTP_DATA = 20  # RFC 959, 3.2
 _WELL_KNOWN, _LAST_OLD_EPHEMERAL, _FIRST_EPHEMERAL = 1024, 5000, 32768
-"""End of the well-known ports (RFC 6335, section 6), end of the ephemeral range of old BSD, and start of that
-of Linux (ip_local_port_range).
-"""
+"""End of the well-known ports (RFC 6335, section 6), end of the ephemeral range of old BSD, and start of that of Linux
+(ip_local_port_range)."""
 _LISTENED_ON = (
     1080, 1194, 1433, 1521, 1723, 1883, 1935, 2049, 2181, 3128, 3268, 3306, 3389, 3478, 4433, 5000,
     5001, 5060, 5201, 5222, 5223, 5228, 5432, 5555, 5671, 5672, 5900, 5984, 6379, 6443, 6667, 7000,
     8000, 8008, 8009, 8080, 8081, 8086, 8088, 8333, 8443, 8883, 8888, 9000, 9001, 9042, 9090, 9092,
     9100, 9200, 9418, 9999, 10_000, 11_211, 25_565, 27_017,
 )  # fmt: skip
-"""Ports above 1023 that IANA registers for a service, or that services typically use: proxies, databases,
-mail of phones, measurements.
-"""
+"""Ports above 1023 that IANA registers for a service, or that services typically use: proxies, databases, mail of
+phones, measurements."""
 _UNTOLD = np.int8(-1)  # neither side: both have the same rank
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-"""2^64 divided by the golden ratio, the multiplier of a hash: it spreads neighbouring numbers (Knuth, TAOCP
-3, 6.4).
-"""
+"""2^64 divided by the golden ratio, the multiplier of a hash: it spreads neighbouring numbers (Knuth, TAOCP 3, 6.4)."""
 
 
 def _ranks() -> Array:
@@ -76,9 +72,7 @@ def _ranks() -> Array:
 _RANK = _ranks()
 
 
-def assumed(
-    capture: CaptureTables, forward_flow: Array, sent_bytes: Array, answered: Array
-) -> tuple[Array, Array]:
+def assumed(capture: CaptureTables, forward_flow: Array, sent_bytes: Array, answered: Array) -> tuple[Array, Array]:
     """Return the initiator of each connection whose beginning was not captured, and the rule that decided.
 
     The initiator is given as the directed flow of the segments that it sent.
@@ -255,9 +249,7 @@ def opens(flags: Array) -> Array:
     return opening
 
 
-def partition(
-    capture: CaptureTables, *, servers_before: Array | None = None, begun: Array | None = None
-) -> Partition:
+def partition(capture: CaptureTables, *, servers_before: Array | None = None, begun: Array | None = None) -> Partition:
     """Return the segments of a capture grouped by connection and direction.
 
     Connections are numbered in the order of their first segments.
@@ -268,8 +260,7 @@ def partition(
     servers_before : ndarray of uint64, shape (n,), optional
         Hashes, as returned by `servers`, of endpoints that answered a SYN before this capture.
     begun : ndarray of bool, shape (n_segments,), optional
-        Segments that are known to belong to the first connection of their flow; they begin no other
-        connection.
+        Segments that are known to belong to the first connection of their flow; they begin no other connection.
     """
     flow, flags = capture.segments["flow"], capture.segments["flags"]
     begins, connection = _connections(flow >> 1, capture, begun)
@@ -344,11 +335,7 @@ def _turn_to_initiator(forward_flow: Array, connection: Array, flow: Array, flag
 
 
 def _assume_the_others(
-    forward_flow: Array,
-    connection: Array,
-    syn_rows: Array,
-    capture: CaptureTables,
-    servers_before: Array | None,
+    forward_flow: Array, connection: Array, syn_rows: Array, capture: CaptureTables, servers_before: Array | None
 ) -> Array:
     """Set `forward_flow`, in place, for connections without SYN and SYN-ACK.
 

@@ -1,8 +1,7 @@
 """Statistical dependence between pairs of quantities, at each lag, as a table NMI.
 
-For each pair, the quantities are resampled to bins of one width over the common time of each session, and the
-sessions are concatenated. The result states the uncertainty of the lag that comes from the data, the bins and
-the clocks.
+For each pair, the quantities are resampled to bins of one width over the common time of each session, and the sessions
+are concatenated. The result states the uncertainty of the lag that comes from the data, the bins and the clocks.
 
 The measure is normalised mutual information (NMI) of two series on one regular grid. The result for each lag
 is a value, its baseline and its significance. The value is estimated with bins that hold equally many points,
@@ -37,27 +36,13 @@ try:
     from scipy.stats import false_discovery_control
 
     from multitracer.analysis.statistics.correlations import correlation_of_distances, rank_correlation
-    from multitracer.analysis.statistics.curve import (
-        Binned,
-        binned,
-        by_neighbours,
-        curve,
-        lags_of_peak,
-        stratified,
-    )
+    from multitracer.analysis.statistics.curve import Binned, binned, by_neighbours, curve, lags_of_peak, stratified
     from multitracer.analysis.statistics.entropy import Choices, Estimator
     from multitracer.analysis.statistics.grid import SampleGrid, moved
-    from multitracer.analysis.statistics.surrogates import (
-        Baseline,
-        block_length,
-        is_random_walk,
-        surrogate_orders,
-    )
+    from multitracer.analysis.statistics.surrogates import Baseline, block_length, is_random_walk, surrogate_orders
 except ImportError as error:
     missing = str(error.name).partition(".")[0]
-    raise InputError(
-        f"statistics: {missing} is not installed; run pip install 'multitracer[statistics]'"
-    ) from error
+    raise InputError(f"statistics: {missing} is not installed; run pip install 'multitracer[statistics]'") from error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,9 +56,7 @@ MIN_POINTS = 30
 _ONE = 1 - 1e-9
 """A correlation above this value is 1, except for rounding."""
 _LEVEL = 0.05
-"""The significance level of a peak: up to it, the peak is significant and its lag has an interval; a
-convention.
-"""
+"""The significance level of a peak: up to it, the peak is significant and its lag has an interval; a convention."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,9 +225,7 @@ def _without(blank: Dependence, reason: str) -> Dependence:
     return replace(blank, reason=reason, reasons=tuple(each or reason for each in blank.reasons))
 
 
-def _measured(
-    blank: Dependence, grid: SampleGrid, lags: Numbers, usable: Mask, choices: Choices
-) -> Dependence:
+def _measured(blank: Dependence, grid: SampleGrid, lags: Numbers, usable: Mask, choices: Choices) -> Dependence:
     """Return `blank` with its values filled in at the lags that have enough points (`usable`)."""
     used = lags[usable].tolist()
     blank = _with_correlations(blank, grid, used, usable)
@@ -260,9 +241,7 @@ def _measured(
     if grid.given is not None:
         parts = stratified(grid, grid.given, used, choices, minimum=MIN_POINTS)
         known = curve(parts.measure, parts.partners, parts.y, orders())
-        blank = replace(
-            blank, conditional=_spread(known.values, usable), conditional_p95=_spread(known.p95, usable)
-        )
+        blank = replace(blank, conditional=_spread(known.values, usable), conditional_p95=_spread(known.p95, usable))
     if choices.estimator == "ksg":
         partners = [moved(grid.x, -lag, grid.session, missing=np.nan)[at] for lag in used]
         of = curve(by_neighbours, partners, grid.y[at], orders())
@@ -272,9 +251,7 @@ def _measured(
     return _with_lags(result, of, bins, grid.session[at], block=block, seed=choices.seed)
 
 
-def _with_lags(
-    result: Dependence, of: Curve, bins: Binned, session: Numbers, *, block: int, seed: int
-) -> Dependence:
+def _with_lags(result: Dependence, of: Curve, bins: Binned, session: Numbers, *, block: int, seed: int) -> Dependence:
     """Return the result with the 95 % interval of the lag at its peak.
 
     For the estimator "ksg", the interval is computed from the NMI of equal-count bins.
@@ -284,11 +261,7 @@ def _with_lags(
         return replace(result, peak_low_s=float(lag_s[0]), peak_high_s=float(lag_s[-1]))
     typical = 0.0 if result.estimator == "ksg" else of.typical
     low, high = lags_of_peak(bins, typical, session, block=block, seed=seed)
-    return replace(
-        result,
-        peak_low_s=float(lag_s[min(low, of.peak)]),
-        peak_high_s=float(lag_s[max(high, of.peak)]),
-    )
+    return replace(result, peak_low_s=float(lag_s[min(low, of.peak)]), peak_high_s=float(lag_s[max(high, of.peak)]))
 
 
 def _with_correlations(blank: Dependence, grid: SampleGrid, used: list[int], usable: Mask) -> Dependence:
@@ -415,8 +388,7 @@ _FOR_ALL_LAGS = ("estimator", "normaliser", "baseline", "permutations", "is_diff
 def with_q_values(table: Table) -> Table:
     """Return table NMI with q_value at each pair's peak: Benjamini and Hochberg (1995) over p_corrected.
 
-    A pair is one hypothesis, since p_corrected already accounts for the search over its lags. All other lags
-    have NaN.
+    A pair is one hypothesis, since p_corrected already accounts for the search over its lags. All other lags have NaN.
     """
     tested = table["is_peak"] & np.isfinite(table["p_corrected"])
     q_value = np.full(len(table), np.nan)
@@ -429,13 +401,11 @@ LONGEST_S = 86_400.0
 """The maximum lag and the maximum width of a bin, s: a lag of more than a day cannot be cause and effect."""
 MIN_STEP_S = 1e-3  # below it stamps of most captures and logs mean nothing; not measured
 MIN_PERMUTATIONS, MOST_PERMUTATIONS = 19, 100_000
-"""Minimum and maximum number of surrogates: with fewer than 19 no value can exceed 95 % of them; more than
-the maximum take minutes. Not measured.
-"""
+"""Minimum and maximum number of surrogates: with fewer than 19 no value can exceed 95 % of them; more than the maximum
+take minutes. Not measured."""
 MOST_LAGS = 1001
-"""The maximum number of lags of a pair: 50 s in each direction in bins of 0.1 s. Each lag costs as much as
-all its surrogates. Not measured.
-"""
+"""The maximum number of lags of a pair: 50 s in each direction in bins of 0.1 s. Each lag costs as much as all its
+surrogates. Not measured."""
 
 
 class _OfValue(TypedDict):
@@ -570,9 +540,7 @@ def correlated(pairs: Sequence[Pair], settings: Settings) -> Table:
     of_pair = np.repeat(np.arange(len(compared)), [len(each.result.lag_s) for each in compared])
     table = _of_sessions(plain, compared, of_pair)
     table.provenance["left_out"] = [
-        f"{each.pair.x} and {each.pair.y}: a session left out: {why}"
-        for each in compared
-        for why in each.left_out
+        f"{each.pair.x} and {each.pair.y}: a session left out: {why}" for each in compared for why in each.left_out
     ]
     return table
 
@@ -600,9 +568,7 @@ def _compared(pair: Pair, settings: Settings) -> _Compared:
         pooled, reason = _pooled(pair, step_ns, margin_ns=margin_ns)
     step_s = step_ns / NS_PER_S
     if pooled is None:
-        return _Compared(
-            pair, step_s, not_known(lags[:1], step_s=step_s, reason=reason, **settings.of_value), reason
-        )
+        return _Compared(pair, step_s, not_known(lags[:1], step_s=step_s, reason=reason, **settings.of_value), reason)
     x, y, *given = pooled.values
     result = dependence(
         x,

@@ -108,8 +108,7 @@ def rate_curve(time_s: Array, new_bytes: Numbers, window_s: float, until_s: floa
     Returns
     -------
     (ndarray, ndarray) of float64, shape (m,)
-        Times in s, and rates in bit/s. Points in the first window are also divided by the full length of the
-        window.
+        Times in s, and rates in bit/s. Points in the first window are also divided by the full length of the window.
     """
     if not len(time_s):
         return np.empty(0), np.empty(0)

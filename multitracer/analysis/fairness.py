@@ -142,9 +142,7 @@ def _checked(values: object, *, dimensions: int) -> Array:
     except (TypeError, ValueError):
         raise InputError("fairness: the rates must be numbers; give one rate for each flow") from None
     if array.ndim != dimensions:
-        raise InputError(
-            f"fairness: the array of rates must have {dimensions} dimensions, but has {array.ndim}"
-        )
+        raise InputError(f"fairness: the array of rates must have {dimensions} dimensions, but has {array.ndim}")
     if bool((array < 0).any()) or bool(np.isinf(array).any()):
         raise InputError("fairness: each rate must be finite and not negative")
     return array

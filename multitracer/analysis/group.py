@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 GROUP_ROWS = 1 << 18
 """Maximum number of segments in a group, unless a single connection has more."""
 _CONNECTION_ROWS = 4
-"""Memory cost of a connection, in segments: with one SYN per connection, the connections take most of the
-memory.
-"""
+"""Memory cost of a connection, in segments: with one SYN per connection, the connections take most of the memory."""
 
 BEGIN_OR_END = np.uint16(Flag.SYN | Flag.FIN | Flag.RST)
 
@@ -53,12 +51,9 @@ class SegmentGroup:
     special: Array
     """Positions with SYN, FIN or RST."""
     units: Array
-    """Sequence numbers that each segment occupies: its payload, plus one each for SYN and FIN (RFC 9293,
-    3.4).
+    """Sequence numbers that each segment occupies: its payload, plus one each for SYN and FIN (RFC 9293, 3.4).
 
-    A RST occupies none: its payload, if any, is a diagnostic text that is never acknowledged (RFC 9293,
-    3.5.3).
-    """
+    A RST occupies none: its payload, if any, is a diagnostic text that is never acknowledged (RFC 9293, 3.5.3)."""
 
     @classmethod
     def of(cls, capture: CaptureTables, partition: Partition, first: int, last: int) -> SegmentGroup:
@@ -188,11 +183,7 @@ def has(flags: Array, flag: Flag | CaptureMark | SegmentKind) -> Array:
 
 
 def groups(
-    capture: CaptureTables,
-    partition: Partition,
-    rows: int = GROUP_ROWS,
-    *,
-    between: tuple[int, int] | None = None,
+    capture: CaptureTables, partition: Partition, rows: int = GROUP_ROWS, *, between: tuple[int, int] | None = None
 ) -> Iterator[SegmentGroup]:
     """Yield groups of complete connections, each with at most `rows` segments.
 

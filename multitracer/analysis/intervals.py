@@ -19,13 +19,11 @@ Side = Literal["left", "right"]
 """The `side` of numpy.searchsorted: the position before or after equal values."""
 
 IMPLAUSIBLE = 1 << 30
-"""Minimum implausible distance between the sequence numbers of neighbouring segments: the largest window
-(RFC 7323, 2.3).
-"""
+"""Minimum implausible distance between the sequence numbers of neighbouring segments: the largest window (RFC 7323,
+2.3)."""
 
 _MANY = 1_000
-"""Number of values from which the native kernel searches; for fewer, the call costs more than the search.
-Not measured.
+"""Number of values from which the native kernel searches; for fewer, the call costs more than the search. Not measured.
 """
 _FEW_GROUPS = 8
 """Up to this number of groups, one slice per group is faster than a column over all rows."""

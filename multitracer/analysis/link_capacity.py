@@ -40,9 +40,8 @@ _TUN_BYTES = 4
 _TCP_BYTES = 20
 """Length of a TCP header without options (RFC 9293, section 3.1)."""
 _TIMESTAMPS_BYTES, _SYN_OPTION_BYTES = 12, 20
-"""Length of the options, in full 32-bit words: timestamps (RFC 7323), and in a SYN also MSS, SACK
-permitted and window scale.
-"""
+"""Length of the options, in full 32-bit words: timestamps (RFC 7323), and in a SYN also MSS, SACK permitted and window
+scale."""
 _SACK_BYTES, _BLOCK_BYTES = 4, 8
 """Length of the SACK option with two NOPs before it, and of each of its blocks (RFC 2018, section 3)."""
 
@@ -145,17 +144,14 @@ def link_error_trace(frames: Mapping[str, Table]) -> ErrorTrace:
     """
     if not frames.keys() & _DIRECTION_OF.keys():
         raise InputError(
-            "error trace: the session has no link log of the mobile or the fixed side; "
-            "record a link log (rlp.pcapng)"
+            "error trace: the session has no link log of the mobile or the fixed side; record a link log (rlp.pcapng)"
         )
     failed: dict[str, list[int]] = {"up": [], "down": []}
     for side, direction in _DIRECTION_OF.items():
         if side in frames:
             failed[direction] = _failed_slots(frames[side])
     last = max(int(table["tick"].max(initial=0)) for table in frames.values())
-    return ErrorTrace.from_slots(
-        slot_ns=_slot_ns(frames), slots=last + 1, up=failed["up"], down=failed["down"]
-    )
+    return ErrorTrace.from_slots(slot_ns=_slot_ns(frames), slots=last + 1, up=failed["up"], down=failed["down"])
 
 
 def _failed_slots(table: Table) -> list[int]:
@@ -173,16 +169,13 @@ def _slot_ns(frames: Mapping[str, Table]) -> int:
     stated = sorted({str(table.provenance.get("header", {}).get("slot_ns")) for table in frames.values()})
     if len(stated) > 1 or not stated[0].isdigit():
         raise InputError(
-            "error trace: both logs must have the same slot time, but their slot times are "
-            f"{' and '.join(stated)} ns"
+            f"error trace: both logs must have the same slot time, but their slot times are {' and '.join(stated)} ns"
         )
     return int(stated[0])
 
 
 _LONGEST_HOLD_NS = 5 * NS_PER_S
-"""Maximum time for which a reading is valid before the next one; modems are polled each second (our
-choice).
-"""
+"""Maximum time for which a reading is valid before the next one; modems are polled each second (our choice)."""
 _NO_SERVICE = (*SEARCHES, OUT_OF_SERVICE, "LIMSRV")
 """Modem states without a serving cell (Quectel's AT+QENG)."""
 _MOST_BITS_PER_S = 1e10
@@ -220,8 +213,7 @@ class SinrMap:
 def parse_map(text: str, *, path: str) -> SinrMap:
     """Return the map from SINR to bit rate that a JSON text contains.
 
-    The map is the JSON object itself, or its member `map` (as in the file with the truth of a simulated
-    drive).
+    The map is the JSON object itself, or its member `map` (as in the file with the truth of a simulated drive).
 
     Parameters
     ----------
@@ -238,13 +230,9 @@ def parse_map(text: str, *, path: str) -> SinrMap:
     try:
         document = json.loads(text)
         stated = document.get("map", document)
-        classes = [
-            (_number(each, "least_sinr_db"), _number(each, "bits_per_s_per_hz")) for each in stated["classes"]
-        ]
+        classes = [(_number(each, "least_sinr_db"), _number(each, "bits_per_s_per_hz")) for each in stated["classes"]]
         stated_map = SinrMap(
-            _number(stated, "bandwidth_hz"),
-            _number(stated, "no_service_dbm"),
-            tuple(sorted(classes, reverse=True)),
+            _number(stated, "bandwidth_hz"), _number(stated, "no_service_dbm"), tuple(sorted(classes, reverse=True))
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise FormatError(
@@ -255,9 +243,7 @@ def parse_map(text: str, *, path: str) -> SinrMap:
         ) from error
     rates = [bits * stated_map.bandwidth_hz for _, bits in stated_map.classes]
     if not rates or min(rates) < 0 or not 0 < max(rates) <= _MOST_BITS_PER_S:
-        raise FormatError(
-            path, f"the highest rate of the map must be above 0 and at most {_MOST_BITS_PER_S:.0e} bit/s"
-        )
+        raise FormatError(path, f"the highest rate of the map must be above 0 and at most {_MOST_BITS_PER_S:.0e} bit/s")
     return stated_map
 
 
@@ -282,9 +268,7 @@ class Mapped:
     @property
     def sentence(self) -> str:
         """A text for users that describes the trace and its limitations."""
-        load = (
-            "" if self.has_load else "; how busy the cell was is not recorded, and taken as the option says"
-        )
+        load = "" if self.has_load else "; how busy the cell was is not recorded, and taken as the option says"
         return (
             f"modelled by a stated map from {self.readings:,} recorded readings of SINR: {len(self.trace):,} "
             f"opportunities in {self.trace.lasts_ms / 1000:.1f} s "
@@ -317,9 +301,7 @@ def capacity_by_map(radio: Table, by: SinrMap, *, busy_percent: float = 0.0) -> 
     of_cell = (radio["role"] == "serving") & (np.isfinite(sinr) | is_out)
     order = np.flatnonzero(of_cell)[np.argsort(radio["time_ns"][of_cell], kind="stable")]
     if not np.isfinite(sinr[order]).any():
-        raise InputError(
-            "capacity by map: no reading of the serving cell contains an SINR; choose another drive"
-        )
+        raise InputError("capacity by map: no reading of the serving cell contains an SINR; choose another drive")
     time_ns, loads = radio["time_ns"][order], radio["cell_busy_pct"]
     known = np.flatnonzero(np.isfinite(loads))
     rates = np.array(
@@ -354,7 +336,5 @@ def _trace(begin_ns: Times, held_ns: Times, rates: Numbers) -> CapacityTrace:
     share = (full - bits[at - 1]) / (bits[at] - bits[at - 1])
     stamps_ms = (ends[at - 1] + share * (ends[at] - ends[at - 1])) // NS_PER_MS
     if not len(stamps_ms) or stamps_ms[-1] < 1:
-        raise InputError(
-            "capacity by map: this map gives a capacity of 0 bit/s at all times; choose another map"
-        )
+        raise InputError("capacity by map: this map gives a capacity of 0 bit/s at all times; choose another map")
     return CapacityTrace(stamps_ms.astype(np.int64))

@@ -16,14 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.connections import Partition, assumed, bounds_of, servers
-from multitracer.analysis.segments.compiled import (
-    Rare,
-    own_counted,
-    put_counted,
-    rare_of,
-    source_of,
-    syn_options_of,
-)
+from multitracer.analysis.segments.compiled import Rare, own_counted, put_counted, rare_of, source_of, syn_options_of
 from multitracer.analysis.segments.directions import blank, own, resolution_ns_of
 from multitracer.analysis.tcp import Analysis, Began, counted_columns, tables_by
 from multitracer.analysis.trust import SMALLEST_STEP_NS, SegmentFacts, SegmentGaps, oversized, steps_by
@@ -50,9 +43,7 @@ class _NotKeptError(Exception):
 class RunningAnalysis:
     """An analysis of a capture that arrives in blocks."""
 
-    def __init__(
-        self, native: Kernel, counts: CountingPass | None = None, kept: Iterable[KeptSegments] = ()
-    ) -> None:
+    def __init__(self, native: Kernel, counts: CountingPass | None = None, kept: Iterable[KeptSegments] = ()) -> None:
         self._pass = counts or native.CountingPass()
         self._kept = [of_kernel(time_ns, part, CaptureTables([])) for _, time_ns, part in kept]
         """Segments of connections whose beginning was not captured."""
@@ -153,8 +144,7 @@ class _Late:
         Raises
         ------
         _NotKeptError
-            If the segments of the direction were not stored: a SYN of the other side was captured, but none
-            of its own.
+            If the segments of the direction were not stored: a SYN of the other side was captured, but none of its own.
         """
         place = int(np.searchsorted(self.sides, direction))
         if place == len(self.sides) or self.sides[place] != direction:

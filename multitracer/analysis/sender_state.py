@@ -6,14 +6,12 @@ of a counter never becomes a negative rate. A connection of a capture is found b
 endpoints, and by time. Readings of a log without endpoints (`ss | grep cwnd`) belong to the connection that
 has more than half of the capture's segments, if there is one.
 
-Preparation. tcp_probe logs windows in segments without the segment size, and the state *before* the segment
-that triggered it; it does not log the congestion state. Here windows are converted to bytes, each value is
-moved to the segment that caused it, and the congestion state is taken from the trace point that reports its
-changes.
+Preparation. tcp_probe logs windows in segments without the segment size, and the state *before* the segment that
+triggered it; it does not log the congestion state. Here windows are converted to bytes, each value is moved to the
+segment that caused it, and the congestion state is taken from the trace point that reports its changes.
 
-Phases. They show what congestion control did: slow start, congestion avoidance, recovery, loss. They are
-computed from the sender's own variables if these were recorded, else they are inferred from its packets and
-marked as reconstructed.
+Phases. They show what congestion control did: slow start, congestion avoidance, recovery, loss. They are computed from
+the sender's own variables if these were recorded, else they are inferred from its packets and marked as reconstructed.
 
 Rules for packets alone
 -----------------------
@@ -49,17 +47,10 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 TOLERANCE_NS = NS_PER_S
-"""Maximum distance of a socket's readings from the connection's packets, ns: clocks differ, and sockets
-linger.
-"""
+"""Maximum distance of a socket's readings from the connection's packets, ns: clocks differ, and sockets linger."""
 
 _ENDPOINTS = ("ip_version", "address_local", "address_remote", "port_local", "port_remote")
-_COUNTERS = (
-    "total_sent_bytes",
-    "total_acked_bytes",
-    "total_received_bytes",
-    "total_retransmitted_segments",
-)
+_COUNTERS = ("total_sent_bytes", "total_acked_bytes", "total_received_bytes", "total_retransmitted_segments")
 _OPENING = (TcpState.SYN_SENT, TcpState.SYN_RECV)
 
 
@@ -177,9 +168,7 @@ def join(state: Table, *, flows: Table, connections: Table, tolerance_ns: int = 
     return Table(JOINED_STATE, columns, state.provenance | {"sockets_without_connection": unmatched})
 
 
-def join_events(
-    events: Table, *, flows: Table, connections: Table, tolerance_ns: int = TOLERANCE_NS
-) -> Table:
+def join_events(events: Table, *, flows: Table, connections: Table, tolerance_ns: int = TOLERANCE_NS) -> Table:
     """Return JOINED_EVENTS: TCP_EVENTS with the connection of each event.
 
     Of the connections between its endpoints, it is the one that began last before the event.
@@ -210,16 +199,13 @@ class _Lookup:
     latest: Array
     connections: Table
     candidates: dict[bytes, tuple[Array, Array]]
-    """For each pair of endpoints the indexes of its connections, ordered by start, and whether the local
-    endpoint is the responder.
-    """
+    """For each pair of endpoints the indexes of its connections, ordered by start, and whether the local endpoint is
+    the responder."""
 
     @classmethod
     def of(cls, rows: Table, flows: Table, connections: Table) -> Self:
         keys = ends_of(rows)
-        bounds = [
-            rows[f"read_{end}_ns" if "method" in rows.columns else "time_ns"] for end in ("before", "after")
-        ]
+        bounds = [rows[f"read_{end}_ns" if "method" in rows.columns else "time_ns"] for end in ("before", "after")]
         earliest, latest = (np.where(b == NOT_A_TIME, rows["time_ns"], b) for b in bounds)
         candidates = _candidates(keys, flows, connections)
         if (nameless := rows["ip_version"] == 0).any():
@@ -256,9 +242,7 @@ class _Lookup:
         start, end = (self.connections[name][index] for name in ("start_ns", "end_ns"))
         last = np.maximum(np.searchsorted(start, self.latest[rows], side="right") - 1, 0)
         known = self.latest[rows] != NOT_A_TIME
-        near = (self.latest[rows] >= start[last] - tolerance_ns) & (
-            self.earliest[rows] <= end[last] + tolerance_ns
-        )
+        near = (self.latest[rows] >= start[last] - tolerance_ns) & (self.earliest[rows] <= end[last] + tolerance_ns)
         chosen = np.where(known, near, len(index) == 1)
         return np.where(chosen, self.connections["connection"][index[last]], NA), reverse[last] & chosen
 
@@ -304,9 +288,7 @@ _TIMESTAMPS_BYTES = 12  # RFC 7323, appendix A: with two NOPs
 _MOVED = (
     "cwnd_segments", "cwnd_bytes", "ssthresh_segments", "ssthresh_bytes", "srtt_ns", "ca_state",
 )  # fmt: skip
-"""Variables that the arrival of a segment changes; sequence numbers and windows of the segment are not
-among them.
-"""
+"""Variables that the arrival of a segment changes; sequence numbers and windows of the segment are not among them."""
 
 
 def in_bytes(state: Table, *, directions: Table) -> Table:
@@ -404,8 +386,7 @@ class SenderLogs:
             The direction of the data: False from the initiator, True from the responder.
         """
         state, events = (
-            table.take((table["connection"] == connection) & (table["reverse"] == reverse))
-            for table in self._joined
+            table.take((table["connection"] == connection) & (table["reverse"] == reverse)) for table in self._joined
         )
         state = in_bytes(state, directions=self.directions)
         traced = bool(np.any((events["event"] == TcpEvent.CA_STATE) & (events["ca_state"] != NA)))
@@ -530,15 +511,13 @@ _OF_CA_STATE = {
     TcpCaState.LOSS: TcpPhase.LOSS,
 }
 _GROWS = 1.4
-"""Minimum growth of the peak in slow start: with delayed ACKs, old senders grow by half per round trip,
-new ones double.
-"""
+"""Minimum growth of the peak in slow start: with delayed ACKs, old senders grow by half per round trip, new ones
+double."""
 _MOST_ROUNDS = 10_000
 """Maximum number of round trips in the first slow start."""
 _MIN_IDLE_GAP_NS = 10 * NS_PER_MS
-"""Minimum idle gap before a retransmission counts as a timeout, ns; a quarter of the minimum RTT is added,
-since hosts react sooner. Not measured.
-"""
+"""Minimum idle gap before a retransmission counts as a timeout, ns; a quarter of the minimum RTT is added, since hosts
+react sooner. Not measured."""
 
 
 def phases_of_state(state: Table, *, events: Table | None = None) -> Table:
@@ -693,9 +672,7 @@ def _episodes(sender: _Sender) -> list[_Episode]:
         if end < begin:  # a copy of what is acknowledged already
             at += 1
             continue
-        following = (
-            int(np.searchsorted(sender.again, end)) if end < len(sender.time_ns) else len(sender.again)
-        )
+        following = int(np.searchsorted(sender.again, end)) if end < len(sender.time_ns) else len(sender.again)
         losses = sender.again[at:following][idle[at:following]]
         loss = int(losses[0]) if len(losses) else None
         episodes.append(_Episode(begin, end, loss, int(sender.flight[max(begin - 1, 0)])))

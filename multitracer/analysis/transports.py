@@ -172,9 +172,8 @@ class Transport:
     def with_setup_s(self, table: Table) -> Array | None:
         """Return RTT plus connection set-up time where both are known; None if no transaction has both.
 
-        For transactions on one connection, the median set-up time of such connections in other transports is
-        added, as in the paper. float64, s, shape (n_known,), in the order of `table`; infinite for a dropped
-        transaction.
+        For transactions on one connection, the median set-up time of such connections in other transports is added, as
+        in the paper. float64, s, shape (n_known,), in the order of `table`; infinite for a dropped transaction.
         """
         if self.protocol != "tcp":
             return None
@@ -199,9 +198,8 @@ def dropped(table: Table) -> Array:
 def efficiency(table: Table) -> Array:
     """Return the efficiency of each transaction (paper 000): NaN for a dropped one.
 
-    It is computed from bytes at the receivers if these are known. Else it is the bytes of both messages
-    divided by the bytes that the senders' transports sent (`efficiency_sent`), which does not include losses
-    on the path.
+    It is computed from bytes at the receivers if these are known. Else it is the bytes of both messages divided by the
+    bytes that the senders' transports sent (`efficiency_sent`), which does not include losses on the path.
 
     Returns
     -------
@@ -265,8 +263,7 @@ def _pooled(split: list[tuple[SessionContent, Table]]) -> list[tuple[SessionCont
         setting = _facts(source, rows) | {"session": f"{source.speed:g}"}
         groups.setdefault(tuple(sorted(setting.items())), []).append((source, rows))
     return [
-        (members[0][0], Table.concatenate(TRANSACTIONS, [rows for _, rows in members]))
-        for members in groups.values()
+        (members[0][0], Table.concatenate(TRANSACTIONS, [rows for _, rows in members])) for members in groups.values()
     ]
 
 
@@ -274,9 +271,7 @@ def _facts(source: SessionContent, rows: Table) -> dict[str, str]:
     """Return the facts that may distinguish a transport, in the order in which they are printed."""
     labels = dict(pair.split("=", 1) for pair in str(rows["labels"][0]).split(";") if "=" in pair)
     own = _OF_PROTOCOL.items()
-    facts = {
-        k: v for k, v in source.facts.items() if all(k != key or rows["protocol"][0] == p for key, p in own)
-    }
+    facts = {k: v for k, v in source.facts.items() if all(k != key or rows["protocol"][0] == p for key, p in own)}
     connection = {"per-session": "a connection each", "one": "one connection"}
     return {
         "protocol": PROTOCOLS[str(rows["protocol"][0])],
@@ -316,9 +311,7 @@ def _setup(transport: Transport, transports: Sequence[Transport]) -> Setup | Non
     """
     if transport.protocol != "tcp" or transport.sets_up_each:
         return None
-    peers = [
-        each for each in transports if each.protocol == "tcp" and each.source.facts == transport.source.facts
-    ]
+    peers = [each for each in transports if each.protocol == "tcp" and each.source.facts == transport.source.facts]
     peers.sort(key=lambda each: (not each.sets_up_each, each is not transport))
     for peer in peers:
         known = np.sort(peer.table["connect_s"][~np.isnan(peer.table["connect_s"])])
@@ -579,16 +572,10 @@ def pairs(transports: Sequence[Transport]) -> list[tuple[Transport, Transport]]:
 
 def _worth(transport: Transport, other: Transport, transports: Sequence[Transport]) -> bool:
     if transport.protocol != other.protocol:
-        same = [
-            each for each in transports if each.protocol == other.protocol and each.vary == transport.vary
-        ]
+        same = [each for each in transports if each.protocol == other.protocol and each.vary == transport.vary]
         twins = [each for each in same if _labels(each) == _labels(transport)]
         return _labels(transport) == _labels(other) or not twins
-    alike = [
-        each
-        for each in transports
-        if (each.vary, each.other_bytes) == (transport.vary, transport.other_bytes)
-    ]
+    alike = [each for each in transports if (each.vary, each.other_bytes) == (transport.vary, transport.other_bytes)]
     return {each.protocol for each in alike} == {transport.protocol} and alike[0] is transport
 
 
@@ -616,14 +603,8 @@ def _row(first: Transport, second: Transport, size: int) -> dict[str, object]:
     ours, theirs = np.sort(first.rtt_s(tables[0])), np.sort(second.rtt_s(tables[1]))
     with_setup = first.with_setup_s(tables[0])
     gap, at_s = cdf_gap(ours, theirs)
-    setup = (
-        EstimateInterval(*[float("nan")] * 3) if with_setup is None else _ratio(np.sort(with_setup), theirs)
-    )
-    values = (
-        ("ratio", _ratio(ours, theirs)),
-        ("difference", _difference(ours, theirs)),
-        ("setup_ratio", setup),
-    )
+    setup = EstimateInterval(*[float("nan")] * 3) if with_setup is None else _ratio(np.sort(with_setup), theirs)
+    values = (("ratio", _ratio(ours, theirs)), ("difference", _difference(ours, theirs)), ("setup_ratio", setup))
     numbers = {f"{name}{end}": n for name, estimate in values for end, n in zip(_ENDS, estimate, strict=True)}
     return numbers | {
         "size_bytes": size,

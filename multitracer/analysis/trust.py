@@ -2,10 +2,9 @@
 
 Rules of the file
 -----------------
-Each rule tests one known defect of captures and gives at most one note: a stable code, a count, and a
-sentence for an engineer. A note may raise the verdict: to *caution* (keep this in mind when reading the
-numbers) or to *poor* (firm conclusions are not supported). A rare defect gives a note without effect on the
-verdict.
+Each rule tests one known defect of captures and gives at most one note: a stable code, a count, and a sentence for an
+engineer. A note may raise the verdict: to *caution* (keep this in mind when reading the numbers) or to *poor* (firm
+conclusions are not supported). A rare defect gives a note without effect on the verdict.
 
 This file also counts the facts that the rules need, from segments (a stream counts them before it discards
 the segments), directions and connections.
@@ -37,9 +36,7 @@ if TYPE_CHECKING:
 SUSPICIOUS_EXPANSION = 200
 """Ratio of decompressed to compressed size above which a file may be a compression bomb."""
 JUMBO_PAYLOAD_BYTES = 8960
-"""Largest payload in a 9,000-byte packet; if no SYN announces the MSS, a larger segment is an oversized
-one.
-"""
+"""Largest payload in a 9,000-byte packet; if no SYN announces the MSS, a larger segment is an oversized one."""
 ETHERNET_PAYLOAD_BYTES = 1460
 """Largest payload in a 1,500-byte packet: a segment up to this size was not merged by offload."""
 
@@ -62,9 +59,8 @@ _HALF = 0.5
 _NEVER = 2.0
 """A threshold above every share: this defect alone never makes a capture poor."""
 _BACK_MS, _FAR_BACK_MS = 10, 1000
-"""Thresholds of time steps backwards, ms: queues of a capture reorder packets by less than 10 ms; a second
-exceeds most round trips. Not measured.
-"""
+"""Thresholds of time steps backwards, ms: queues of a capture reorder packets by less than 10 ms; a second exceeds most
+round trips. Not measured."""
 _COARSE_MS = 1000
 """Step of the time stamps, ms, from which nothing within a transfer can be told."""
 
@@ -210,9 +206,7 @@ def _of_file(file: SourceFile) -> Iterator[_Weighed]:
     left_out = sum(file.not_decoded.values())
     if left_out:
         reasons = ", ".join(f"{reason}: {n:,}" for reason, n in file.not_decoded.items())
-        text = (
-            f"{left_out:,} of {file.packets:,} packets were not decoded ({reasons}); TCP in them is missing."
-        )
+        text = f"{left_out:,} of {file.packets:,} packets were not decoded ({reasons}); TCP in them is missing."
         severity = _weigh(left_out / file.packets, caution=_LOSS_RATE, poor=_HALF)
         yield severity, Note("not-decoded", left_out, text, file.path)
     ratio = file.expansion_ratio
@@ -224,9 +218,7 @@ def _of_file(file: SourceFile) -> Iterator[_Weighed]:
 def _damage(file: SourceFile) -> str:
     if not file.lost_ranges:
         return f"The file is damaged ({file.damaged}); only what lies before the damage was read."
-    return (
-        f"The file is damaged ({file.damaged}): packets that were captured are missing there, and look lost."
-    )
+    return f"The file is damaged ({file.damaged}): packets that were captured are missing there, and look lost."
 
 
 def _drops(file: SourceFile) -> Iterator[_Weighed]:
@@ -259,9 +251,8 @@ def _time_of_file(file: SourceFile) -> Iterator[_Weighed]:
 _FEWEST_STAMPED = 3
 """Packets from which equal times of all of them are a fault of the stamps, not chance."""
 _SHARED_BY = 8
-"""Mean number of packets with one time from which the stamps are those of batches: interrupts of fast
-interfaces group fewer. Not measured.
-"""
+"""Mean number of packets with one time from which the stamps are those of batches: interrupts of fast interfaces group
+fewer. Not measured."""
 _TICK_SHARED_BY = 2
 """The same, where all times are multiples of a millisecond or more."""
 _FEWEST_SHARED = 20
@@ -477,9 +468,7 @@ def oversized(payload: Array, direction: Array, mss_bytes: Array) -> int:
     return int(np.count_nonzero(payload[large] > limit))
 
 
-def trust_of(
-    files: Sequence[SourceFile], facts: SegmentFacts, connections: Table, directions: Table
-) -> Trust:
+def trust_of(files: Sequence[SourceFile], facts: SegmentFacts, connections: Table, directions: Table) -> Trust:
     """Return how far a capture can be trusted, from its files, segments, CONNECTIONS and DIRECTIONS."""
     return weighed(files, _seen(facts, connections, directions))
 
@@ -521,9 +510,8 @@ def _some(directions: Table, chosen: Array) -> Some:
 # known by the time and the ticks between its segments.
 
 SMALLEST_STEP_NS = NS_PER_S // 2
-"""Minimum clock step, ns; smaller ones are left to the rule `time_steps_back`, because ticks are coarse
-and hosts set timestamps before queueing.
-"""
+"""Minimum clock step, ns; smaller ones are left to the rule `time_steps_back`, because ticks are coarse and hosts set
+timestamps before queueing."""
 MIN_SEGMENTS = 20  # with fewer a rate of ticks is not known well. Not measured
 _MIN_CALM = 10
 """Minimum number of segments without a long gap before them, to measure the rate of the ticks."""

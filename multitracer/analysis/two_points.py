@@ -15,10 +15,9 @@ Rules for packets
 
 Transmissions that look alike
 -----------------------------
-Without IP identification (IPv6) and timestamps, or after bytes were split or joined, nothing distinguishes
-the transmissions of a segment. TCP repeats lost data. So if more transmissions were sent than arrived, the
-first ones were lost, unless the last one was sent too late to be the one that arrived: then it was not
-needed, or was itself lost.
+Without IP identification (IPv6) and timestamps, or after bytes were split or joined, nothing distinguishes the
+transmissions of a segment. TCP repeats lost data. So if more transmissions were sent than arrived, the first ones were
+lost, unless the last one was sent too late to be the one that arrived: then it was not needed, or was itself lost.
 
 Resegmented packets
 -------------------
@@ -52,15 +51,7 @@ import numpy as np
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import distinct, unwrapped
 from multitracer.captured import Flag
-from multitracer.clock.captures.matching import (
-    EXACT,
-    RENUMBERED,
-    among,
-    copies,
-    identities,
-    join,
-    shared,
-)
+from multitracer.clock.captures.matching import EXACT, RENUMBERED, among, copies, identities, join, shared
 from multitracer.schemas.tcp import PACKET_PAIRS
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS
@@ -119,21 +110,14 @@ class TwoPoints:
     def delays_ns(self) -> Array:
         """Far time minus near time of each matched packet, in ns, in the order of the near point.
 
-        int64, shape (n_matched,); never NA. The values contain the offset of the two clocks, so they may be
-        negative.
+        int64, shape (n_matched,); never NA. The values contain the offset of the two clocks, so they may be negative.
         """
         delays: Array = self.pairs["delay_ns"][self.pairs["outcome"] == PacketOutcome.MATCHED]
         return delays
 
 
 def compare(
-    near: Analysis,
-    near_connection: int,
-    far: Analysis,
-    far_connection: int,
-    *,
-    reverse: bool,
-    is_turned: bool = False,
+    near: Analysis, near_connection: int, far: Analysis, far_connection: int, *, reverse: bool, is_turned: bool = False
 ) -> TwoPoints:
     """Match the packets of one direction of a connection at two capture points.
 
@@ -186,9 +170,7 @@ def _pairs(near: _Side, far: _Side, near_index: Array, far_index: Array) -> Tabl
     return Table(PACKET_PAIRS, columns)
 
 
-def _in_order(
-    near_count: int, far_count: int, near_index: Array, far_index: Array
-) -> tuple[Array, Array, Array]:
+def _in_order(near_count: int, far_count: int, near_index: Array, far_index: Array) -> tuple[Array, Array, Array]:
     """Return three arrays: near index, far index and outcome of each packet, in order of the near point.
 
     Packets that only the far point captured come last.
@@ -206,10 +188,7 @@ def _in_order(
 
 def _mark_resegmented(near: _Side, far: _Side, left: Array, right: Array, outcome: Array) -> None:
     """Mark packets whose bytes were split or joined between the points as resegmented, in place."""
-    lost, added = (
-        np.flatnonzero(outcome == PacketOutcome.LOST),
-        np.flatnonzero(outcome == PacketOutcome.ONLY_FAR),
-    )
+    lost, added = (np.flatnonzero(outcome == PacketOutcome.LOST), np.flatnonzero(outcome == PacketOutcome.ONLY_FAR))
     if not len(lost) or not len(added):
         return
     resegmented_rows = resegmented(near[0].capture.segments, near[1], far[0].capture.segments, far[1])
@@ -469,9 +448,7 @@ def _among_first(stretches: Bytes, edges: Array, most: Array) -> Array:
 _FIRST_ROWS = 1 << 12
 """Number of packets that suffice to identify a connection if there is only one candidate."""
 _MOST_OF = 0.5
-"""Minimum share of common packets, relative to the connection with fewer packets, for a translated
-connection.
-"""
+"""Minimum share of common packets, relative to the connection with fewer packets, for a translated connection."""
 _MIN_PACKETS = 3
 """Minimum number of common packets: a connection of a scanner has two, SYN and RST."""
 
@@ -546,10 +523,7 @@ class Counterparts:
 
         `first` limits the comparison to the first packets of each direction; None means all.
         """
-        mine, theirs = (
-            _keys(self.near, connection, self.fields, first),
-            _keys(self.far, other, self.fields, first),
-        )
+        mine, theirs = (_keys(self.near, connection, self.fields, first), _keys(self.far, other, self.fields, first))
         return len(join(mine, copies(mine)[0], theirs, copies(theirs)[0])[0])
 
     @cached_property
@@ -593,9 +567,7 @@ def _endpoints(analysis: Analysis, number: int) -> bytes:
     """Return both endpoints of a connection as bytes, without VLAN, in an order independent of direction."""
     pair = int(analysis.connections["forward_flow"][number - 1]) >> 1
     flows = analysis.capture.flows
-    ends = sorted(
-        bytes(flows[f"address_{e}"][pair]) + int(flows[f"port_{e}"][pair]).to_bytes(2) for e in "ab"
-    )
+    ends = sorted(bytes(flows[f"address_{e}"][pair]) + int(flows[f"port_{e}"][pair]).to_bytes(2) for e in "ab")
     return bytes([int(flows["ip_version"][pair])]) + b"".join(ends)
 
 
@@ -605,18 +577,11 @@ def _keys(analysis: Analysis, connection: int, fields: tuple[str, ...], first: i
     `first` limits them to the first packets of each direction; None means all.
     """
     ways = (False, True)
-    return np.concatenate(
-        [_keys_one_way(analysis, connection, fields, reverse=way, first=first) for way in ways]
-    )
+    return np.concatenate([_keys_one_way(analysis, connection, fields, reverse=way, first=first) for way in ways])
 
 
 def _keys_one_way(
-    analysis: Analysis,
-    connection: int,
-    fields: tuple[str, ...],
-    *,
-    reverse: bool,
-    first: int | None = None,
+    analysis: Analysis, connection: int, fields: tuple[str, ...], *, reverse: bool, first: int | None = None
 ) -> Array:
     bounds, direction = analysis.partition.bounds, 2 * (connection - 1) + reverse
     rows = analysis.partition.order[bounds[direction] : bounds[direction + 1]][:first]

@@ -48,8 +48,7 @@ class Pseudonyms:
     def __init__(self, key: bytes | None = None) -> None:
         self._key = key or secrets.token_bytes(_KEY_BYTES)
         self.ip: Callable[[bytes], bytes] = functools.lru_cache(maxsize=1 << 16)(self._ip)
-        """Maps an IPv4 or IPv6 address (4 or 16 bytes); loopback, multicast and unspecified addresses do not
-        change."""
+        """Maps an IPv4 or IPv6 address (4 or 16 bytes); loopback, multicast and unspecified addresses do not change."""
         self.hardware: Callable[[bytes], bytes] = functools.lru_cache(maxsize=1 << 16)(self._hardware)
         """Maps a link-layer address of any length; broadcast and multicast addresses do not change."""
 

@@ -132,9 +132,7 @@ def _written(layer: str, path: Path, place: Path, pseudonyms: Pseudonyms) -> log
         return logs.Written("", f"not copied: {error}")
 
 
-def _manifest(
-    session: Inputs, into: Path, pseudonyms: Pseudonyms, left_out_files: dict[str, str]
-) -> Manifest:
+def _manifest(session: Inputs, into: Path, pseudonyms: Pseudonyms, left_out_files: dict[str, str]) -> Manifest:
     """Return the manifest of the copy."""
     files = [path for path in sorted(into.rglob("*")) if path.is_file()]
     manifest = session.manifest or Manifest(session.name)

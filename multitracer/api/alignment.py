@@ -42,9 +42,7 @@ class Alignment:
     def reference(self) -> str:
         """The reference clock, to which all other clocks are converted: HOST or HOST:DOMAIN."""
         return (
-            self._clocks.reference.host
-            if self._clocks.reference.domain == "realtime"
-            else str(self._clocks.reference)
+            self._clocks.reference.host if self._clocks.reference.domain == "realtime" else str(self._clocks.reference)
         )
 
     @cached_property
@@ -63,9 +61,7 @@ class Alignment:
         """
         return self._frame(mapping_table(self._clocks.graph, self._clocks.reference))
 
-    def place(
-        self, times: Iterable[pd.Timestamp | str], clock: str, *, onto: str | None = None
-    ) -> pd.DataFrame:
+    def place(self, times: Iterable[pd.Timestamp | str], clock: str, *, onto: str | None = None) -> pd.DataFrame:
         """Convert times of one clock to the reference clock, or to another clock.
 
         Parameters
@@ -118,25 +114,12 @@ class Alignment:
         return frame
 
     def __repr__(self) -> str:
-        return (
-            f"<multitracer clocks of {self._recording.name!r}: {len(self.edges)} edges onto {self.reference}>"
-        )
+        return f"<multitracer clocks of {self._recording.name!r}: {len(self.edges)} edges onto {self.reference}>"
 
     def _repr_html_(self) -> str:
         shown = self.edges[
-            [
-                "from_host",
-                "from_domain",
-                "to_host",
-                "to_domain",
-                "offset_ns",
-                "uncertainty_ns",
-                "skew_ppm",
-                "method",
-            ]
+            ["from_host", "from_domain", "to_host", "to_domain", "offset_ns", "uncertainty_ns", "skew_ppm", "method"]
         ]
-        paragraphs = "".join(
-            f"<p>! {escape(each)}</p>" for each in [*self.refused, *self.complaints][:_MOST_ROWS]
-        )
+        paragraphs = "".join(f"<p>! {escape(each)}</p>" for each in [*self.refused, *self.complaints][:_MOST_ROWS])
         rows = shown.head(_MOST_ROWS).to_html(index=False)
         return f"<b>Clocks, onto {escape(self.reference)}</b>{rows}{paragraphs}"

@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     Place: TypeAlias = "str | os.PathLike[str] | Campaign"
 
 
-def open_campaign(
-    path: str | os.PathLike[str], *, storage_options: Mapping[str, object] | None = None
-) -> Campaign:
+def open_campaign(path: str | os.PathLike[str], *, storage_options: Mapping[str, object] | None = None) -> Campaign:
     """Open a campaign that `multitracer campaign run` created (docs/campaigns.md).
 
     Rows are read only when they are needed.
@@ -207,8 +205,7 @@ class Comparison:
         notes = "".join(f"<li>{escape(each)}</li>" for each in [*self._result.counts, *self.notes])
         heads = "".join(f"<th>{escape(each)}</th>" for each in header(self._result.names))
         body = "".join(
-            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row(each))}</tr>"
-            for each in self._result.rows
+            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row(each))}</tr>" for each in self._result.rows
         )
         table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
         return f"<b>{escape(self.headline)}</b><ul>{notes}</ul>{table}"

@@ -69,9 +69,7 @@ class Correlation:
         """
         frame = self.table
         rows = frame[frame["is_peak"] | frame["lag_s"].isna()]
-        return rows.sort_values(
-            ["q_value", "p_corrected", "nmi"], ascending=[True, True, False], ignore_index=True
-        )
+        return rows.sort_values(["q_value", "p_corrected", "nmi"], ascending=[True, True, False], ignore_index=True)
 
     def figure(self, *, theme: ThemeName = "light") -> go.Figure:
         """Return the figure: a matrix of the peaks with their lags, and each pair's curve over the lags.
@@ -87,10 +85,7 @@ class Correlation:
 
     def __repr__(self) -> str:
         peaks = self._table.take(self._table["is_peak"])
-        pairs = [
-            f"{x} -> {y} at {lag:+g} s"
-            for x, y, lag in zip(peaks["x"], peaks["y"], peaks["lag_s"], strict=True)
-        ]
+        pairs = [f"{x} -> {y} at {lag:+g} s" for x, y, lag in zip(peaks["x"], peaks["y"], peaks["lag_s"], strict=True)]
         return f"<multitracer.Correlation: {', '.join(pairs) or 'no pair has a number'}>"
 
 
@@ -161,15 +156,12 @@ def correlate(  # noqa: PLR0913  # each is a choice that a result has to state
         raise InputError("correlate: no session was given; give one session or a list of sessions")
     if connection is not None and len(opened) > 1:
         raise InputError(
-            'correlate: "connection" can be used with one session only; omit "connection", or '
-            "give one session"
+            'correlate: "connection" can be used with one session only; omit "connection", or give one session'
         )
     limits = (float(lags[0]), float(lags[1]))
     settings = Settings(limits, step_s, difference, estimator, normaliser, baseline, permutations, seed)
     quantities = [session._quantities(connection) for session in opened]
-    result = correlate_sessions(
-        quantities, _names(of, "of"), _names(with_, "with_"), given=given, settings=settings
-    )
+    result = correlate_sessions(quantities, _names(of, "of"), _names(with_, "with_"), given=given, settings=settings)
     return Correlation(result)
 
 
@@ -185,9 +177,7 @@ def _opened(source: Source) -> Session:
 
 
 def _names(value: str | Sequence[str], what: str) -> list[str]:
-    names = [
-        name.strip() for each in ([value] if isinstance(value, str) else value) for name in each.split(",")
-    ]
+    names = [name.strip() for each in ([value] if isinstance(value, str) else value) for name in each.split(",")]
     if what == "of" and not any(names):
         raise InputError('correlate: "of" must name at least one quantity, for example "throughput"')
     return [name for name in names if name]

@@ -143,9 +143,7 @@ def _duration(value: str | float | pd.Timedelta) -> pd.Timedelta:
     try:
         duration = pd.Timedelta(value, unit="s") if isinstance(value, int | float) else pd.Timedelta(value)
     except (ValueError, TypeError) as error:
-        raise InputError(
-            f"{value!r} is not a duration; write a number of seconds, or for example '100ms'"
-        ) from error
+        raise InputError(f"{value!r} is not a duration; write a number of seconds, or for example '100ms'") from error
     if pd.isna(duration):
         raise InputError(f"{value!r} is not a duration; write a number of seconds, or for example '100ms'")
     if duration < pd.Timedelta(0):
@@ -173,9 +171,7 @@ def _nanoseconds(times: Iterable[pd.Timestamp | NaTType]) -> pd.DatetimeIndex:
 
 def _needed(frame: pd.DataFrame, name: str) -> str:
     if name not in frame:
-        raise InputError(
-            f"the table has no column {name!r}; the columns are {', '.join(map(str, frame.columns))}"
-        )
+        raise InputError(f"the table has no column {name!r}; the columns are {', '.join(map(str, frame.columns))}")
     return name
 
 

@@ -61,9 +61,7 @@ class SessionFigures(Kept):
         >>> "TcpRcv_data" in {trace.name for trace in session.stacked().data}
         True
         """
-        return stacked(
-            self._transfer(connection, reverse), StackedView(offset_bytes=offset_bytes), theme=theme
-        )
+        return stacked(self._transfer(connection, reverse), StackedView(offset_bytes=offset_bytes), theme=theme)
 
     def handovers_figure(self, of: str = "throughput", *, theme: ThemeName = "light") -> go.Figure:
         """Return the figure of a quantity around handovers, with 95 % intervals.
@@ -129,9 +127,7 @@ class SessionFigures(Kept):
         """
         return cdf_figure(self._transports(others))
 
-    def environment(
-        self, *others: SessionFigures, size_bytes: int | None = None, apart: bool = False
-    ) -> go.Figure:
+    def environment(self, *others: SessionFigures, size_bytes: int | None = None, apart: bool = False) -> go.Figure:
         """Return the radio conditions during transactions of one size; `apart` draws separate panels.
 
         Examples
@@ -146,8 +142,7 @@ class SessionFigures(Kept):
         if not transports:
             name = self._recording.name
             raise InputError(
-                f"{name}: this session contains no finished transaction; name a session "
-                "that `measure run` wrote"
+                f"{name}: this session contains no finished transaction; name a session that `measure run` wrote"
             )
         return transports
 

@@ -78,8 +78,7 @@ def write_logged(folder: Path, tables: Mapping[str, pd.DataFrame], *, form: Form
     for name, frame in tables.items():
         if len(frame):
             complete = pa.table(
-                {column: _framed(frame[column], text) for column in frame},
-                metadata={"multitracer.schema": name},
+                {column: _framed(frame[column], text) for column in frame}, metadata={"multitracer.schema": name}
             )
             schema = pa.schema(
                 [_explained(complete.schema.field(column), frame) for column in frame],
@@ -105,9 +104,7 @@ def _explained(field: pa.Field, frame: pd.DataFrame) -> pa.Field:
     return field.with_metadata(words)
 
 
-def write_tables_into(
-    folder: str | os.PathLike[str], recording: Recording, logged: Mapping[str, pd.DataFrame]
-) -> None:
+def write_tables_into(folder: str | os.PathLike[str], recording: Recording, logged: Mapping[str, pd.DataFrame]) -> None:
     """Write the tables of all connections and of the drive into a folder, which is created if necessary."""
     with replacing_folder(folder) as temporary:
         write_tables(temporary, [(capture, None) for capture in recording.captures])

@@ -40,10 +40,7 @@ _ACCOUNT = (
 
 
 def open(  # noqa: A001  # as in gzip.open
-    *paths: str | os.PathLike[str],
-    begin: Time | None = None,
-    end: Time | None = None,
-    max_packets: int | None = None,
+    *paths: str | os.PathLike[str], begin: Time | None = None, end: Time | None = None, max_packets: int | None = None
 ) -> Session:
     """Read and analyse captures and logs, or a session folder.
 
@@ -173,9 +170,7 @@ class Session(SessionTables, SessionFigures):
         samples.attrs = frame.attrs | {"absent": _without_round_trips(capture, n)}
         return samples
 
-    def series(
-        self, connection: int | None = None, *, reverse: bool | None = None
-    ) -> dict[str, pd.DataFrame]:
+    def series(self, connection: int | None = None, *, reverse: bool | None = None) -> dict[str, pd.DataFrame]:
         """Return all series of a connection by label (docs/figures.md): time_ns (link time) and value.
 
         Without a capture, the result has the series of radio and position. `attrs` of each series contain
@@ -209,9 +204,7 @@ class Session(SessionTables, SessionFigures):
         """
         transfer = self._transfer(connection, reverse)
         frame = transfer.phases.to_pandas()
-        frame.attrs = {
-            "columns": explained(transfer.phases.schema, source=transfer.at_sender.capture.point.name)
-        }
+        frame.attrs = {"columns": explained(transfer.phases.schema, source=transfer.at_sender.capture.point.name)}
         return frame
 
     # --- answers ---
@@ -276,11 +269,7 @@ class Session(SessionTables, SessionFigures):
         np.True_
         """
         account = self.diagnose(connection, reverse=reverse).account
-        rows = [
-            (use.label, seconds, seconds / account.total_s)
-            for use, seconds in account.seconds.items()
-            if seconds
-        ]
+        rows = [(use.label, seconds, seconds / account.total_s) for use, seconds in account.seconds.items() if seconds]
         frame = pd.DataFrame(rows, columns=["use", "seconds", "share"])
         frame.attrs = {
             "columns": explained(_ACCOUNT, source="the diagnosis"),
@@ -359,21 +348,13 @@ class Session(SessionTables, SessionFigures):
 
     def __repr__(self) -> str:
         hosts = ", ".join(capture.point.name for capture in self._recording.captures[:_MOST_ROWS]) or "none"
-        return (
-            f"<multitracer.Session {self.name!r}: {count(len(self), 'TCP connection')}, captured at {hosts}>"
-        )
+        return f"<multitracer.Session {self.name!r}: {count(len(self), 'TCP connection')}, captured at {hosts}>"
 
     def _repr_html_(self) -> str:
         captures = self._recording.captures
-        head = "".join(
-            f"<th>{name}</th>" for name in ("host", "begin", "took", "packets", "connections", "trust")
-        )
+        head = "".join(f"<th>{name}</th>" for name in ("host", "begin", "took", "packets", "connections", "trust"))
         rows = "".join(_html_row(capture) for capture in captures[:_MOST_ROWS])
-        more = (
-            f"<p>and {len(captures) - _MOST_ROWS:,} more capture points</p>"
-            if len(captures) > _MOST_ROWS
-            else ""
-        )
+        more = f"<p>and {len(captures) - _MOST_ROWS:,} more capture points</p>" if len(captures) > _MOST_ROWS else ""
         logs = ", ".join(f"{log.host}: {log.format}" for log in self._recording.inputs.listed[:_MOST_ROWS])
         warnings = "".join(f"<p>! {escape(sentence)}</p>" for sentence in self.warnings[:_MOST_ROWS])
         if (hidden := len(self.warnings) - _MOST_ROWS) > 0:

@@ -148,9 +148,7 @@ class LoggedTables(Kept):
         >>> bool((drive.handovers_with(minimum_stay_s=5)["ping_pong"] == 1).any())
         False
         """
-        chunks = [
-            HostTable(p.host, p.changes_with(minimum_stay_s), ", ".join(p.paths)) for p in self._drive.phones
-        ]
+        chunks = [HostTable(p.host, p.changes_with(minimum_stay_s), ", ".join(p.paths)) for p in self._drive.phones]
         return framed(JUDGED_HANDOVERS, chunks, sort="time_ns")
 
     @cached_property
@@ -310,16 +308,14 @@ class LoggedTables(Kept):
         there = {each for _, tables in self._recording.logs(layer) for each in tables}
         held = ", ".join(sorted(there)) or "none"
         raise InputError(
-            f'{self._recording.name}: no log of the layer "{layer}" contains the table {name!r}; '
-            f"the tables are: {held}"
+            f'{self._recording.name}: no log of the layer "{layer}" contains the table {name!r}; the tables are: {held}'
         )
 
     def _logged(self, layer: str, schema: Schema, *layers: str) -> pd.DataFrame:
         """Return the rows of a table from all logs that have it, with the host, in order of time."""
         logs = [each for one in (layer, *layers) for each in self._recording.tables(one, schema.name)]
         chunks = [
-            HostTable(log.host, _within(table, self._bounds_ns), f"{log.path} ({log.format})")
-            for log, table in logs
+            HostTable(log.host, _within(table, self._bounds_ns), f"{log.path} ({log.format})") for log, table in logs
         ]
         if any(len(table) for _, table in logs) and not any(len(chunk.table) for chunk in chunks):
             self._recording.warn_once(f"no row of {schema.name} lies between begin and end")
@@ -402,9 +398,7 @@ class SessionTables(LoggedTables):
         >>> int(session.segments.query("host == 'mobile'")["payload_bytes"].sum())
         6200208
         """
-        return self._captured(
-            SEGMENTS, ((capture, capture.tables.segments) for capture in self._recording.captures)
-        )
+        return self._captured(SEGMENTS, ((capture, capture.tables.segments) for capture in self._recording.captures))
 
     @cached_property
     def connections(self) -> pd.DataFrame:
@@ -522,9 +516,7 @@ class SessionTables(LoggedTables):
         >>> session.verdicts().query("host == 'mobile'")["cause"].value_counts()["fast"]
         np.int64(81)
         """
-        chunks = [
-            of_capture(capture, _verdicts(self._recording, capture)) for capture in self._recording.captures
-        ]
+        chunks = [of_capture(capture, _verdicts(self._recording, capture)) for capture in self._recording.captures]
         return framed(SEGMENT_VERDICTS, chunks)
 
     def _captured(self, schema: Schema, tables: Iterable[tuple[Capture, Table]]) -> pd.DataFrame:

@@ -137,16 +137,12 @@ def _rows(task: AnalysisTask) -> Tables:
             raise InputError(f"{here.path}: this input contains no readable capture or log{why}")
         content = content_of(inputs)
         session = content[:DIGITS]
-        if session != task.session:
-            tables = session_tables(read(inputs), session, candidate.path, content)
-        else:
-            tables = {}
+        tables = session_tables(read(inputs), session, candidate.path, content) if session != task.session else {}
     if here.paths != candidate.paths:
         tables = {name: _renamed(table, here.parent, candidate.parent) for name, table in tables.items()}
     if not task.state or candidate.state() != task.state:
         raise InputError(
-            f"{candidate.path}: the files changed during the analysis; start the run again when the "
-            "session is complete"
+            f"{candidate.path}: the files changed during the analysis; start the run again when the session is complete"
         )
     return tables | {"inputs": _input(task, session, DONE)}
 

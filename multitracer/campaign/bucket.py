@@ -1,8 +1,7 @@
 """A campaign in a bucket: the files of a `Store` as objects behind a URL.
 
-Object stores cannot rename or lock: an object appears complete, and a snapshot is written on the condition
-that its number is not used. If two committers write, one
-succeeds; the other one gets an error and starts again.
+Object stores cannot rename or lock: an object appears complete, and a snapshot is written on the condition that its
+number is not used. If two committers write, one succeeds; the other one gets an error and starts again.
 """
 
 from __future__ import annotations
@@ -66,9 +65,7 @@ class ObjectStore(Store):
         if self.is_campaign:
             return
         if not self._remote.is_empty:
-            raise InputError(
-                f"{self.name}: this folder contains files, but no campaign; name a new or empty folder"
-            )
+            raise InputError(f"{self.name}: this folder contains files, but no campaign; name a new or empty folder")
         self.put(_MARKER, b"")
 
     @property
@@ -78,9 +75,7 @@ class ObjectStore(Store):
 
     def list(self, folder: str) -> list[str]:
         """Return the names of the objects in a folder of the campaign, sorted."""
-        return [
-            f"{folder}/{each.name}" for each in self._remote.inside(folder) if each.name[:1] not in ("", ".")
-        ]
+        return [f"{folder}/{each.name}" for each in self._remote.inside(folder) if each.name[:1] not in ("", ".")]
 
     def abandoned(self, folder: str) -> Sequence[str]:
         """Return the names of the objects in a folder that no run needs: those older than an hour."""

@@ -40,9 +40,7 @@ class Catalogue:
         If there is no campaign, or a newer MultiTracer wrote it.
     """
 
-    def __init__(
-        self, place: str | os.PathLike[str] | Store, options: Mapping[str, object] | None = None
-    ) -> None:
+    def __init__(self, place: str | os.PathLike[str] | Store, options: Mapping[str, object] | None = None) -> None:
         self.store = place if isinstance(place, Store) else store_at(place, options)
         self.snapshot: Snapshot = newest_snapshot(self.store)
 
@@ -91,11 +89,7 @@ class Catalogue:
 
 def _coded(schema: pa.Schema, column: str) -> pa.Schema:
     at = schema.get_field_index(column)
-    return (
-        schema
-        if at < 0
-        else schema.set(at, schema.field(at).with_type(pa.dictionary(pa.int32(), pa.string())))
-    )
+    return schema if at < 0 else schema.set(at, schema.field(at).with_type(pa.dictionary(pa.int32(), pa.string())))
 
 
 def read_part(store: Store, part: ParquetFile) -> pa.Table:

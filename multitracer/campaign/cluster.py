@@ -46,8 +46,7 @@ ALONE_BYTES = 100 << 20
 _AHEAD = 3
 """Number of batches that wait at each worker: it is never idle, and few batches fail with it.
 
-Not measured.
-"""
+Not measured."""
 _RECONNECT_S = 120.0
 """Time to wait for a lost scheduler: long enough for a restart. Not measured."""
 _POLL_S = 0.02
@@ -115,8 +114,7 @@ class OnCluster:
     jobs : int
         Number of local processes, without an address.
     address : str, optional
-        Address of a scheduler, `tcp://HOST:PORT`; its workers must reach inputs and campaign by the same
-        paths.
+        Address of a scheduler, `tcp://HOST:PORT`; its workers must reach inputs and campaign by the same paths.
     """
 
     jobs: int = 1

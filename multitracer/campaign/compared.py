@@ -50,12 +50,9 @@ if TYPE_CHECKING:
 MARGIN = 0.05
 """Smallest difference that matters to a user: 5 %. Not measured."""
 _FEWEST = 4
-"""Minimum number of sessions per side: the most extreme order has a probability below 5 % by chance (2 of
-70).
-"""
+"""Minimum number of sessions per side: the most extreme order has a probability below 5 % by chance (2 of 70)."""
 _PAIRS = 6
-"""Minimum number of pairs at one place and hour: by chance all agree with a probability below 5 % (2 of 64).
-"""
+"""Minimum number of pairs at one place and hour: by chance all agree with a probability below 5 % (2 of 64)."""
 _MAIN = (THROUGHPUT, GOODPUT, TRANSACTION, RTT)
 """Quantities for the headline, by priority: the first one that both sides have is used."""
 _IS_RATE = (THROUGHPUT, GOODPUT)
@@ -164,11 +161,7 @@ def notes(comparison: SideDifferences, groups: tuple[SessionGroup, SessionGroup]
     matching = comparison.matching
     written = [_matched(comparison)]
     if matching.places < MIN_KEPT:
-        same = (
-            f"all sessions of the same place ({CELL_M} m) together count as one"
-            if comparison.are_places
-            else ""
-        )
+        same = f"all sessions of the same place ({CELL_M} m) together count as one" if comparison.are_places else ""
         written.append(
             "the two sides have few places in common (matching would keep "
             f"{_percent(matching.places)}), so the places may cause a "
@@ -185,8 +178,7 @@ def notes(comparison: SideDifferences, groups: tuple[SessionGroup, SessionGroup]
     if len(versions) > 1:
         made = " and ".join(versions)
         written.append(
-            f"the tables were written by different versions of MultiTracer ({made}), which may cause a "
-            "difference"
+            f"the tables were written by different versions of MultiTracer ({made}), which may cause a difference"
         )
     written += [f"not read: {each}" for group in groups for each in group.failed]
     return list(dict.fromkeys(written))
@@ -374,8 +366,7 @@ def as_document(of: ComparedSides) -> Document:
         "schema": SCHEMA,
         "headline": of.headline,
         "sides": [
-            {"name": name, "sessions": len(group.sessions)}
-            for name, group in zip(of.names, of.groups, strict=True)
+            {"name": name, "sessions": len(group.sessions)} for name, group in zip(of.names, of.groups, strict=True)
         ],
         "matched_by": matching.by or None,
         "kept": matching.kept,
@@ -432,15 +423,11 @@ def comparison_page(compared: ComparedSides) -> str:
 def _table(names: Names, judged: Sequence[Judged]) -> Markup:
     head = [element("th", each, class_="number" if at else None) for at, each in enumerate(header(names))]
     body = (
-        element(
-            "tr", (element("td", cell, class_="number" if at else None) for at, cell in enumerate(row(each)))
-        )
+        element("tr", (element("td", cell, class_="number" if at else None) for at, cell in enumerate(row(each))))
         for each in judged
     )
     table = element("table", element("thead", element("tr", head)), element("tbody", body))
-    return element(
-        "section", element("h2", "Differences"), element("div", table, class_="scroll"), element("p", how())
-    )
+    return element("section", element("h2", "Differences"), element("div", table, class_="scroll"), element("p", how()))
 
 
 def header(names: Names) -> list[str]:

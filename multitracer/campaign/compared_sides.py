@@ -68,14 +68,11 @@ def two_groups(
     """
     paths = [each if isinstance(each, str) else each.store.address for each in (first, second)]
     if os.path.realpath(paths[0]) == os.path.realpath(paths[1]):
-        raise InputError(
-            f"{portable(paths[0])}: both inputs are the same; name two different inputs, or use --by"
-        )
+        raise InputError(f"{portable(paths[0])}: both inputs are the same; name two different inputs, or use --by")
     with _catalogue(first, shown) as one, _catalogue(second, shown) as other:
         names = _short(*paths)
         groups = tuple(
-            _group(name, catalogue, _rows(catalogue))
-            for name, catalogue in zip(names, (one, other), strict=True)
+            _group(name, catalogue, _rows(catalogue)) for name, catalogue in zip(names, (one, other), strict=True)
         )
         _check(*groups)
         yield groups[0], groups[1]
@@ -191,15 +188,13 @@ CELL_M = 200
 """Side length of a place in m. Not measured.
 
 Shadowing by buildings changes within tens of metres, so conditions within a place are similar; two drives of
-one route share most places.
-"""
+one route share most places."""
 _DEGREE_M = 111_195
 """Length of a degree of latitude in m, on a sphere of 6,371 km."""
 _MIN_SHARE = 0.01
 """Minimum share of both sides with (and without) a limit or finding for comparing it. Not measured.
 
-Each further comparison makes the others less significant.
-"""
+Each further comparison makes the others less significant."""
 _BINS = 100
 """Number of bins of a distribution per factor of e: values are exact to 1 %."""
 
@@ -213,8 +208,7 @@ _REST = 0.006
 """Share of the error probability for all limits and findings together.
 
 Throughput has most of it, because users notice it; once throughput is significant, its share passes to the
-others (Holm). docs/compare.md explains the choice.
-"""
+others (Holm). docs/compare.md explains the choice."""
 
 _PLACE = f"floor(lat_deg * {_DEGREE_M} / {CELL_M})"
 _SECONDS = f"""
@@ -283,9 +277,7 @@ def quantities_of(sums: Mapping[str, Sums]) -> list[ComparedQuantity]:
         for name, (weight, total) in sums.items()
         if name not in _WEIGHTS and _MIN_SHARE <= total.sum() / max(weight.sum(), 1e-12) <= 1 - _MIN_SHARE
     ]
-    first = [
-        ComparedQuantity(name, name != LOSS, weight) for name, weight in _WEIGHTS.items() if name in sums
-    ]
+    first = [ComparedQuantity(name, name != LOSS, weight) for name, weight in _WEIGHTS.items() if name in sums]
     return first + [ComparedQuantity(name, relative=False, weight=_REST / len(rest)) for name in rest]
 
 

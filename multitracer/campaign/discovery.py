@@ -29,14 +29,7 @@ from multitracer.campaign.remote import LISTING_S, Item, RefusedError, Remote, S
 from multitracer.campaign.store import SNAPSHOTS
 from multitracer.errors import InputError, MultiTracerError
 from multitracer.manifest import MANIFEST
-from multitracer.recording.inputs import (
-    CAPTURE_NAME,
-    MAX_FILES,
-    UNREADABLE,
-    find_inputs,
-    ring_of,
-    separate_inputs,
-)
+from multitracer.recording.inputs import CAPTURE_NAME, MAX_FILES, UNREADABLE, find_inputs, ring_of, separate_inputs
 from multitracer.words import portable, size
 
 if TYPE_CHECKING:
@@ -45,9 +38,7 @@ if TYPE_CHECKING:
     from multitracer.recording.inputs import Inputs
 
 DIGITS = 16
-"""Hexadecimal digits of the number of a session or an input: two of 10^7 are equal with a probability of
-3e-6.
-"""
+"""Hexadecimal digits of the number of a session or an input: two of 10^7 are equal with a probability of 3e-6."""
 DEEPEST = 32
 """Maximum depth of the search below a named folder; a campaign has year, month, day, car. Not measured."""
 MODELLED = frozenset({"truth", "tables"})
@@ -265,9 +256,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
             if not entry.name.startswith("."):
                 entries.append(entry)
             if len(entries) > MOST_ENTRIES:
-                raise InputError(
-                    f"the input has more than {MOST_ENTRIES:,} files; name its subfolders as inputs"
-                )
+                raise InputError(f"the input has more than {MOST_ENTRIES:,} files; name its subfolders as inputs")
     return sorted(entries, key=lambda entry: entry.name)
 
 
@@ -349,9 +338,7 @@ class RemoteCandidate(Candidate):
             if not items:
                 return ""
             for item in items:
-                facts.update(
-                    f"{_base(path)}/{item.name}\0{item.size}\0{item.mark}\n".encode("utf-8", "replace")
-                )
+                facts.update(f"{_base(path)}/{item.name}\0{item.size}\0{item.mark}\n".encode("utf-8", "replace"))
         return facts.hexdigest()
 
     @contextlib.contextmanager
@@ -390,9 +377,7 @@ class RemoteCandidate(Candidate):
         files = [item for items in listed for item in items]
         total, free = sum(item.size for item in files), shutil.disk_usage(folder).free
         if len(files) > MAX_FILES:
-            raise InputError(
-                f"{self.path}: the session has more than {MAX_FILES:,} files; name the files to read"
-            )
+            raise InputError(f"{self.path}: the session has more than {MAX_FILES:,} files; name the files to read")
         if total > free:
             raise InputError(
                 f"{self.path}: the download needs {size(total)}, but {folder} has only {size(free)} "
@@ -444,9 +429,7 @@ def _is_file(name: str) -> bool:
 class _Listing:
     """All objects below a URL, arranged as folders."""
 
-    def __init__(
-        self, remote: Remote, items: list[Item], known: Container[str], passed_over: list[str]
-    ) -> None:
+    def __init__(self, remote: Remote, items: list[Item], known: Container[str], passed_over: list[str]) -> None:
         self._remote = remote
         self._known = known
         self._passed_over = passed_over
@@ -473,9 +456,7 @@ class _Listing:
             return
         self._passed_over += no_captures(portable(url), sorted(self._files.get(folder, {})))
         if depth >= DEEPEST and folders:
-            self._passed_over.append(
-                f"{portable(url)}: more than {DEEPEST} folders deep; name this folder as an input"
-            )
+            self._passed_over.append(f"{portable(url)}: more than {DEEPEST} folders deep; name this folder as an input")
             return
         for name in sorted(folders):
             yield from self.sessions(f"{folder}/{name}" if folder else name, depth + 1)

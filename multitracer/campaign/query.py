@@ -143,17 +143,14 @@ _SETTINGS = {
 """Settings of DuckDB.
 
 Arrow tables have no row counts for DuckDB, so in a join it hashed all `seconds` instead of `sessions`. With
-two optimizers disabled, joins are executed as written: the table after JOIN is hashed.
-"""
+two optimizers disabled, joins are executed as written: the table after JOIN is hashed."""
 
 _STORED = "stored_sessions"
 _PULLUP = "projection_pullup"
 """The optimizer of DuckDB 2 that would read the labels after the join again."""
 
 
-def connection(
-    catalogue: Catalogue, *, memory: str = MEMORY, question: str = ""
-) -> duckdb.DuckDBPyConnection:
+def connection(catalogue: Catalogue, *, memory: str = MEMORY, question: str = "") -> duckdb.DuckDBPyConnection:
     """Return a DuckDB connection that can only read the tables of a catalogue.
 
     Parameters

@@ -30,8 +30,7 @@ DEADLINE_S = 20.0
 """Time in s after which a request without an answer has failed.
 
 A user of a hung server then knows it within 30 s, also on a busy machine: with 25 s, the program ended after
-30.4 s there.
-"""
+30.4 s there."""
 LISTING_S = 120.0
 """Time limit of a listing in s: a million objects need a thousand requests of 0.1 s each. Not measured."""
 CHUNK = 8 << 20
@@ -106,9 +105,7 @@ class Remote:
         try:
             self.client, root = url_to_fs(url, **{"use_listings_cache": False, **(options or {})})
         except (ValueError, ImportError) as error:
-            raise InputError(
-                f"{self.name}: this kind of address is not supported here ({_reason(error)})"
-            ) from error
+            raise InputError(f"{self.name}: this kind of address is not supported here ({_reason(error)})") from error
         self._root = root.rstrip("/")
         self.url: str = self.client.unstrip_protocol(self._root)
         self._limits = isinstance(self.client, AsyncFileSystem)
@@ -185,11 +182,7 @@ class Remote:
         limit_s = max(DEADLINE_S, len(content) / _SLOWEST)
         try:
             self._request(self.client.pipe_file, self.at(name), content, mode="create", limit_s=limit_s)
-        except (
-            FileExistsError,
-            StoreError,
-            RefusedError,
-        ) as error:  # also if it was written and the answer was lost
+        except (FileExistsError, StoreError, RefusedError) as error:  # also if it was written and the answer was lost
             if isinstance(error.__cause__, TimeoutError):
                 raise
             with contextlib.suppress(FileNotFoundError):
@@ -205,12 +198,7 @@ class Remote:
     # --- requests ---
 
     def _request(
-        self,
-        call: Callable[..., Answer],
-        path: str,
-        *args: object,
-        limit_s: float = DEADLINE_S,
-        **named: object,
+        self, call: Callable[..., Answer], path: str, *args: object, limit_s: float = DEADLINE_S, **named: object
     ) -> Answer:
         """Call a method of the client and return its result.
 
@@ -233,18 +221,14 @@ class Remote:
         except FileExistsError:
             raise
         except TimeoutError as error:
-            raise StoreError(
-                f"{self.name}: the store has not answered for {limit_s:g} s; {_AGAIN}"
-            ) from error
+            raise StoreError(f"{self.name}: the store has not answered for {limit_s:g} s; {_AGAIN}") from error
         except Exception as error:  # clients of stores raise errors of many libraries
             if type(error).__name__ in _NO_KEY:
                 raise RefusedError(f"{self.name}: no access key for this store was found; {_KEYS}") from error
             if isinstance(error, PermissionError) or _status(error) in _REFUSED:
                 sentence = f"{self.name}: the store refused access ({_reason(error)}); {_KEYS}"
                 raise RefusedError(sentence) from error
-            raise StoreError(
-                f"{self.name}: access to the store failed ({_reason(error)}); {_AGAIN}"
-            ) from error
+            raise StoreError(f"{self.name}: access to the store failed ({_reason(error)}); {_AGAIN}") from error
 
 
 _AGAIN = "check that the server is running, then start the same command again"
@@ -266,9 +250,7 @@ def _refuse_secrets(url: str) -> None:
 def _status(error: Exception) -> int | None:
     """Return the HTTP status in an error of boto (the S3 client); None if it has none."""
     response = getattr(error.__cause__, "response", None)
-    status = (
-        response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
-    )
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
     return status if isinstance(status, int) else None
 
 

@@ -40,8 +40,7 @@ _IDLE = 20
 _COMPACT_FOLDS = 50
 """Number of merges after which a watch compacts small groups: a query opens ten files of each.
 
-Not measured.
-"""
+Not measured."""
 _UNKNOWN = KnownInput(None, "", 0)
 """Entry of an input that is not in the catalogue; the state of a real input is never empty."""
 
@@ -153,9 +152,8 @@ def watch(
     inputs, place, workers, retry
         See `run`; `retry` applies to the sessions at the start.
     stop : callable
-        Waits for the given number of seconds, or less if the watch must end; returns whether it must end. It
-        is
-        also called between two sessions, with 0 s.
+        Waits for the given number of seconds, or less if the watch must end; returns whether it must end. It is also
+        called between two sessions, with 0 s.
     shown : callable, optional
         Called with the progress after each session and each poll.
 
@@ -171,9 +169,7 @@ def watch(
     """
     given = list(inputs)
     if urls := [each for each in given if is_url(each)]:
-        raise InputError(
-            f"{portable(urls[0])}: --watch does not work with buckets; run again without --watch"
-        )
+        raise InputError(f"{portable(urls[0])}: --watch does not work with buckets; run again without --watch")
     store = store_at(place)
     store.make()
     with store.locked():

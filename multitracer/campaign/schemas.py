@@ -39,9 +39,7 @@ MAP = "map"
 """The dtype of a column with a map of names to values, both text."""
 
 SESSION = Column("session", "U", "identifier of the session: first 16 hexadecimal digits of `content`")
-_INPUT = Column(
-    "input", "U", "identifier of the input: first 16 hexadecimal digits of the SHA-256 of its path"
-)
+_INPUT = Column("input", "U", "identifier of the input: first 16 hexadecimal digits of the SHA-256 of its path")
 _HOST = Column("host", "U", "capture point or host of this row")
 _TRANSFER = (
     Column("connection", "int64", "number of the connection in the session, from 1"),
@@ -101,11 +99,7 @@ SESSIONS = Schema(
             ("connections", "TCP connections, counted at each capture point", ""),
             ("packets", "captured TCP segments", ""),
             ("phones", "phones or modems whose radio was logged", ""),
-            (
-                "not_explained",
-                "connections with data that were not explained, because the session has too many",
-                "",
-            ),
+            ("not_explained", "connections with data that were not explained, because the session has too many", ""),
             ("warnings", "number of warnings about unusable data", ""),
         ),
         *_reals(
@@ -148,18 +142,12 @@ TRANSFERS = Schema(
             ("rtt_p95_ns", "95th percentile of the RTT samples", "ns"),
         ),
         *_text(
-            (
-                "limited_by",
-                "limit with the longest time (docs/limits.md); null if the transfer was not explained",
-            ),
+            ("limited_by", "limit with the longest time (docs/limits.md); null if the transfer was not explained"),
             ("view", "source of the evidence: link-log, both-ends, sender-state, sender, receiver, nowhere"),
         ),
         *_reals(
             ("limits_total_s", "sum of the times of all limits, in link time", "s"),
-            *(
-                (name, f"time limited by {each.label}, in link time", "s")
-                for each, name in LIMIT_COLUMNS.items()
-            ),
+            *((name, f"time limited by {each.label}, in link time", "s") for each, name in LIMIT_COLUMNS.items()),
             ("lost_time_s", "total cost of its findings, in link time; findings may overlap", "s"),
         ),
     ),
@@ -179,11 +167,7 @@ SECONDS = Schema(
         ),
         *_counts(
             ("rtt_samples", "number of these RTT samples; null if not analysed", ""),
-            (
-                "sent",
-                "segments of the explained transfer sent in this second; null if their loss is unknown",
-                "",
-            ),
+            ("sent", "segments of the explained transfer sent in this second; null if their loss is unknown", ""),
             ("lost", "number of these segments that were lost", ""),
         ),
         *_text(
@@ -197,11 +181,7 @@ SECONDS = Schema(
             ("channel", "ARFCN, UARFCN, EARFCN or NR-ARFCN", ""),
         ),
         *_reals(
-            (
-                "rsrp_dbm",
-                "mean of the readings in this second, else the last reading if at most 5 s old",
-                "dBm",
-            ),
+            ("rsrp_dbm", "mean of the readings in this second, else the last reading if at most 5 s old", "dBm"),
             ("rsrq_db", "as rsrp_dbm", "dB"),
             ("sinr_db", "as rsrp_dbm", "dB"),
             ("rscp_dbm", "as rsrp_dbm", "dBm"),
@@ -211,9 +191,7 @@ SECONDS = Schema(
             ("heading_deg", "course over ground; null while the device does not move", "degrees"),
             ("distance_m", "distance along the route", "m"),
         ),
-        Column(
-            "handover", "bool", "whether the cell changed within the next second or the last three seconds"
-        ),
+        Column("handover", "bool", "whether the cell changed within the next second or the last three seconds"),
         Column("wanted", "bool", "whether the phone's test program transferred data; null if not logged"),
     ),
 )
@@ -222,10 +200,7 @@ FAILURES = Schema(
     (
         SESSION,
         _INPUT,
-        *_text(
-            ("path", "the folder or file"),
-            ("sentence", "why the input is not in the campaign, and what to do"),
-        ),
+        *_text(("path", "the folder or file"), ("sentence", "why the input is not in the campaign, and what to do")),
     ),
 )
 
@@ -243,10 +218,7 @@ CONNECTIONS_OF = _of_session(
     CONNECTIONS,
     _HOST,
     Column("connection", "int64", "number of the connection in the session, from 1"),
-    *_text(
-        ("initiator", "endpoint that opened the connection, HOST:PORT"),
-        ("responder", "other endpoint, HOST:PORT"),
-    ),
+    *_text(("initiator", "endpoint that opened the connection, HOST:PORT"), ("responder", "other endpoint, HOST:PORT")),
     without=("file", "forward_flow"),
 )
 HANDOVERS_OF = Schema("handovers", _of_session(JUDGED_HANDOVERS, _HOST).columns)
@@ -255,8 +227,7 @@ DOCS = {
     INPUTS: "A path that was read, and its session; a run uses this table to skip known inputs.",
     SESSIONS: "A session.",
     CONNECTIONS_OF: "A TCP connection at one capture point.",
-    TRANSFERS: "A direction of a connection with data, at the capture point nearest to its sender, and its "
-    "limits.",
+    TRANSFERS: "A direction of a connection with data, at the capture point nearest to its sender, and its limits.",
     _of_session(FINDINGS, *_TRANSFER): "A diagnosis of one transfer, one row per occurrence.",
     SECONDS: "A second of a session: throughput, limit, radio and position.",
     HANDOVERS_OF: "A change of the serving cell.",
@@ -272,10 +243,7 @@ TABLES = {schema.name: schema for schema in DOCS}
 
 def arrow_schema(schema: Schema) -> pa.Schema:
     """Return the Arrow schema of a table, with version, units and meanings in its metadata."""
-    fields = [
-        pa.field(c.name, _type(c), metadata={"unit": "" if c.is_time else c.unit, "doc": c.doc})
-        for c in schema
-    ]
+    fields = [pa.field(c.name, _type(c), metadata={"unit": "" if c.is_time else c.unit, "doc": c.doc}) for c in schema]
     facts = {"multitracer.schema": schema.name, "multitracer.catalogue": str(VERSION), "doc": DOCS[schema]}
     return pa.schema(fields, metadata=facts)
 
@@ -310,9 +278,7 @@ def of_rows(name: str, rows: Sequence[Row]) -> pa.Table:
     rows : sequence of dict
         Rows; absent columns are null, and texts may contain any characters.
     """
-    columns = [
-        pa.array([_cell(row.get(column.name)) for row in rows], _type(column)) for column in TABLES[name]
-    ]
+    columns = [pa.array([_cell(row.get(column.name)) for row in rows], _type(column)) for column in TABLES[name]]
     return pa.Table.from_arrays(columns, schema=ARROW[name])
 
 

@@ -85,10 +85,7 @@ def seconds_columns(drive: Drive) -> dict[str, Cells]:
     levels = seconds._asdict()
     columns |= {name: levels[name] for name in _LEVELS}
     columns |= (
-        _seconds_cells(cell_visits, begin)
-        | _places(drive, begin)
-        | _round_trips(drive, begin)
-        | _losses(drive, begin)
+        _seconds_cells(cell_visits, begin) | _places(drive, begin) | _round_trips(drive, begin) | _losses(drive, begin)
     )
     return columns
 
@@ -226,9 +223,7 @@ def _once(recording: Recording) -> tuple[list[int], set[int]]:
     A connection that was captured at several points is listed once, at the capture point nearest to
     the sender of its data; the others are copies.
     """
-    sizes = np.concatenate(
-        [capture.analysis.unique_bytes() for capture in recording.captures] or [np.empty(0)]
-    )
+    sizes = np.concatenate([capture.analysis.unique_bytes() for capture in recording.captures] or [np.empty(0)])
     order = [int(row) + 1 for row in np.argsort(-sizes, kind="stable") if sizes[row] > 0]
     if len(recording.captures) < 2:
         return order, set()
@@ -320,8 +315,7 @@ _CHUNK = 10_000
 _MOST_LABELS = 64
 """Maximum number of labels of a session that are stored, the first by name. Not measured.
 
-A table of variables has five.
-"""
+A table of variables has five."""
 _LONGEST_LABEL = 256
 """Maximum number of characters of a label's value, which is a word to group by. Not measured."""
 
@@ -406,10 +400,7 @@ def _transfers(recording: Recording, session: str, transfers: Explained) -> pa.T
 
 def _findings(session: str, transfers: Explained) -> list[tuple[Table, dict[str, object]]]:
     return [
-        (
-            diagnosis.table(),
-            {"session": session, "connection": each.number, "reverse": each.reverse},
-        )
+        (diagnosis.table(), {"session": session, "connection": each.number, "reverse": each.reverse})
         for each, diagnosis in transfers.diagnoses.items()
     ]
 
@@ -475,9 +466,7 @@ def _session(recording: Recording, drive: Drive, transfers: Explained) -> Row:
 def _hosts(recording: Recording) -> list[str]:
     if recording.manifest is not None and recording.manifest.hosts:
         return list(recording.manifest.hosts)
-    names = [capture.point.name for capture in recording.captures] + [
-        log.host for log in recording.inputs.listed
-    ]
+    names = [capture.point.name for capture in recording.captures] + [log.host for log in recording.inputs.listed]
     return [Path(name).name or name for name in names]  # a folder without hosts is named by its path
 
 

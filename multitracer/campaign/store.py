@@ -219,8 +219,7 @@ SCHEMA = "multitracer.campaign"
 KEPT = 5
 """Number of snapshots that are not removed: a reader that listed the folder may open an older one.
 
-Not measured.
-"""
+Not measured."""
 GRACE_NS = 3600 * NS_PER_S
 """Time for which an invalid part is not removed: longer than a query takes. Not measured."""
 _MAX_BYTES = 1 << 30

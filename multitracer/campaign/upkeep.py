@@ -94,9 +94,7 @@ def _contradictions(catalogue: Catalogue) -> list[str]:
     """Return the contradictions between the tables, one sentence each; damaged files are not checked."""
     wrong = []
     twice = query(catalogue, "SELECT session FROM sessions GROUP BY session HAVING count(*) > 1")
-    wrong += [
-        f"session {each} is stored more than once" for each in twice["session"].to_pylist()[:_MOST_SHOWN]
-    ]
+    wrong += [f"session {each} is stored more than once" for each in twice["session"].to_pylist()[:_MOST_SHOWN]]
     for table in TABLES:
         if table not in ("sessions", "failures"):
             lost = query(

@@ -92,9 +92,7 @@ def watch_words(progress: CampaignProgress) -> str:
     return ", ".join(words)
 
 
-def watch_campaign(
-    inputs: Iterable[str], campaign: str, *, workers: Workers, retry: bool
-) -> CampaignProgress:
+def watch_campaign(inputs: Iterable[str], campaign: str, *, workers: Workers, retry: bool) -> CampaignProgress:
     """Watch folders and add their sessions until a signal arrives; return the progress at the end."""
     from multitracer.campaign.run import watch
     from multitracer.recorder.supervisor import Signals
@@ -142,15 +140,11 @@ def _write_text(table: pa.Table, stream: TextIO) -> None:
         return
     shown = table.slice(0, _MOST_ROWS)
     right = [
-        number
-        for number, kind in enumerate(table.schema.types)
-        if str(kind).startswith(("int", "uint", "double"))
+        number for number, kind in enumerate(table.schema.types) if str(kind).startswith(("int", "uint", "double"))
     ]
     sheet.table(table.column_names, ([_text(cell) for cell in row] for row in _rows(shown)), right=right)
     if len(table) > _MOST_ROWS:
-        sheet.line(
-            f"and {len(table) - _MOST_ROWS:,} more rows are not shown; --csv or -o FILE writes all rows"
-        )
+        sheet.line(f"and {len(table) - _MOST_ROWS:,} more rows are not shown; --csv or -o FILE writes all rows")
 
 
 def _text(cell: object) -> str:

@@ -24,13 +24,7 @@ if TYPE_CHECKING:
 
 Options = dict[str, Any]
 
-_STEMS = {
-    "tcpdump": "tcp",
-    "sniffer": "tcp",
-    "tcp_info": "tcp_state",
-    "modem": "radio",
-    "host_clock": "clocks",
-}
+_STEMS = {"tcpdump": "tcp", "sniffer": "tcp", "tcp_info": "tcp_state", "modem": "radio", "host_clock": "clocks"}
 """Beginning of the log's file name, for collectors where it is not their name (docs/session.md)."""
 _WITH_NOTES = frozenset({"tcpdump", "sniffer", "signalling"})
 _INSTEAD = {"sniffer": "tcpdump"}
@@ -143,9 +137,7 @@ def _check_packets(interface: str, expression: str) -> None:
     for link in _LINK_TYPES:
         argv = [tcpdump, "-y", link, "-d", "--", expression]
         try:
-            done = subprocess.run(
-                argv, capture_output=True, text=True, errors="replace", check=False, timeout=5
-            )
+            done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False, timeout=5)
         except subprocess.TimeoutExpired:
             return  # it looks names up, and nobody answers
         if done.returncode == 0:
@@ -170,15 +162,11 @@ def _sources(options: Options) -> Iterator[PlannedCollector]:
     for name, more in working.items():
         better = _INSTEAD.get(name)
         if better is not None and not wanted:
-            warn(
-                f"the collector {name} is used instead of {better}, but is slower: {known[name].description}"
-            )
+            warn(f"the collector {name} is used instead of {better}, but is slower: {known[name].description}")
         if better not in working:
             yield _source(known[name], more)
     if not working:
-        raise PreflightError(
-            "no collector can be used on this machine; `multitracer doctor` shows how to repair this"
-        )
+        raise PreflightError("no collector can be used on this machine; `multitracer doctor` shows how to repair this")
 
 
 def _names(options: Options) -> list[str]:
@@ -188,9 +176,7 @@ def _names(options: Options) -> list[str]:
     return [name for name in options.get("wanted", ()) or typical if name not in unwanted]
 
 
-def _working(
-    chosen: Iterable[Collector], options: Options, *, insisted: bool
-) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _working(chosen: Iterable[Collector], options: Options, *, insisted: bool) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the name and the command-line options of each collector that works.
 
     With `insisted`, a collector that does not work is an error.
@@ -220,10 +206,7 @@ def _warn_of_closed_ports(name: str) -> None:
     for port in glob.glob(name):  # noqa: PTH207  # Path.glob refuses absolute patterns
         if not os.access(port, os.R_OK | os.W_OK):
             group = _group_of(port)
-            warn(
-                f"{port}: no permission to open this port; run `sudo usermod -aG {group} $USER`, then "
-                "log in again"
-            )
+            warn(f"{port}: no permission to open this port; run `sudo usermod -aG {group} $USER`, then log in again")
 
 
 def _group_of(port: str) -> str:

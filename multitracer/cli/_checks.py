@@ -86,17 +86,10 @@ def checks() -> Iterator[Check]:
     yield _packet_capture()
     yield from (_collector(collector) for collector in collectors().values())
     for unusable in parsers.installed().broken:
-        yield Check(
-            "format plug-in", False, "broken", "read log formats of other packages", str(unusable), False
-        )
+        yield Check("format plug-in", False, "broken", "read log formats of other packages", str(unusable), False)
     for broken in installed().broken:
         yield Check(
-            "collector plug-in",
-            False,
-            "broken",
-            "record with collectors of other packages",
-            str(broken),
-            False,
+            "collector plug-in", False, "broken", "record with collectors of other packages", str(broken), False
         )
 
 
@@ -170,9 +163,7 @@ def _collector(collector: Collector) -> Check:
     try:
         collector.check()
     except PreflightError as error:
-        return Check(
-            name, False, "cannot record here", f"record {collector.description}", str(error), needed=False
-        )
+        return Check(name, False, "cannot record here", f"record {collector.description}", str(error), needed=False)
     return Check(name, True, "can record here", f"record {collector.description}", "", needed=False)
 
 

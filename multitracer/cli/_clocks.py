@@ -61,9 +61,7 @@ def aligned(inputs: Sequence[str], *, reference: str | None, evidence: bool) -> 
     clocks = recording.align(reference=reference, evidence=evidence)
     if not clocks.graph.relations and clocks.graph.refused:
         ill = "".join(f"; {each.code} in {portable(each.source)}" for each in clocks.complaints)
-        raise ClockError(
-            f"{clocks.graph.refused[0]}{ill and f'; the clock check found these faults: {ill[2:]}'}"
-        )
+        raise ClockError(f"{clocks.graph.refused[0]}{ill and f'; the clock check found these faults: {ill[2:]}'}")
     return Aligned(recording, clocks, tuple(inputs))
 
 
@@ -96,11 +94,7 @@ def show(sheet: Page, alignment: Aligned) -> None:
 
 def _row(alignment: Aligned, relation: Relation, estimate: Estimate) -> tuple[str, ...]:
     wide = estimate.skew_uncertainty_ppm
-    drift = (
-        f"{estimate.skew_ppm:+.2f} ± {wide:.2f} ppm"
-        if wide < 10
-        else f"{estimate.skew_ppm:+.0f} ± {wide:.0f} ppm"
-    )
+    drift = f"{estimate.skew_ppm:+.2f} ± {wide:.2f} ppm" if wide < 10 else f"{estimate.skew_ppm:+.0f} ± {wide:.0f} ppm"
     return (
         _name(alignment, relation.source),
         _name(alignment, relation.target),
@@ -162,10 +156,7 @@ def _edges(alignment: Aligned) -> Iterator[dict[str, object]]:
 
     For single files, offsets are those at the first time stamp.
     """
-    first = {
-        alignment.clocks.of_point(each.point.name): each.tables.first_ns
-        for each in alignment.recording.captures
-    }
+    first = {alignment.clocks.of_point(each.point.name): each.tables.first_ns for each in alignment.recording.captures}
     for relation in _as_given(alignment):
         for i, each in enumerate(relation.estimates):
             start = first.get(relation.source) if i == 0 and alignment.loose else None

@@ -45,9 +45,7 @@ class Output(NamedTuple):
     theme: ThemeName
 
 
-def run(
-    reading: InputChoice, names: tuple[list[str], list[str], str], settings: Settings, output: Output
-) -> None:
+def run(reading: InputChoice, names: tuple[list[str], list[str], str], settings: Settings, output: Output) -> None:
     """Correlate quantities of the inputs and write the result.
 
     `names` has the quantities that predict (`--of`), those that are predicted (`--with`), and the
@@ -55,9 +53,7 @@ def run(
     """
     inputs = separate_inputs(reading.inputs)
     if reading.connection is not None and len(inputs) > 1:
-        raise click.UsageError(
-            "--connection works with one session only; name one session, or omit --connection"
-        )
+        raise click.UsageError("--connection works with one session only; name one session, or omit --connection")
     sessions = [_quantities(reading, each, output.figure) for each in inputs]
     of, with_, given = names
     result = correlate_sessions(sessions, of, with_, given=given, settings=settings)
@@ -85,8 +81,7 @@ def _quantities(reading: InputChoice, inputs: object, target: str | None) -> Qua
         return Quantities(recording, number)
     if number is not None:
         raise InputError(
-            "correlate: --connection cannot be combined with --from or --to; omit "
-            "--connection, or omit --from and --to"
+            "correlate: --connection cannot be combined with --from or --to; omit --connection, or omit --from and --to"
         )
     cut, bounds_ns = cut_recording(recording, reading.window)
     return Quantities(cut, bounds_ns=bounds_ns)

@@ -78,9 +78,7 @@ def write_json(
     `further` are additional members that the user requested; they precede the connections.
     """
     files = [file_record(file) for capture in recording.captures for file in capture.tables.files]
-    stream.write(
-        f'{{"schema": {_json(SCHEMA)},\n"files": {_json(files)},\n"trust": {_json(_trust(recording))},\n'
-    )
+    stream.write(f'{{"schema": {_json(SCHEMA)},\n"files": {_json(files)},\n"trust": {_json(_trust(recording))},\n')
     stream.write(f'"wtcp": {_json(_wtcp(recording))},\n')
     stream.writelines(f"{_json(name)}: {_json(value)},\n" for name, value in further.items())
     stream.write('"connections": [')
@@ -232,18 +230,10 @@ def show_fairness(sheet: Page, recording: Recording) -> None:
     fair = fair_shares(recording)
     for row in fair.fairness.rows():
         even = "" if row["jain"] is None else f": Jain's index {row['jain']:.3f}"
-        gap = (
-            f"no gap between the transports: {row['reason']}"
-            if row["gap"] is None
-            else f"gap {row['gap']:.2f}"
-        )
+        gap = f"no gap between the transports: {row['reason']}" if row["gap"] is None else f"gap {row['gap']:.2f}"
         sheet.line(f"Fairness of {count(row['flows'], 'flow')}{even}{', ' if even else ': '}{gap}", bold=True)
     rows = [
-        (
-            portable(row["flow"]),
-            rate(row["rate_bps"]),
-            "-" if row["share"] is None else share(row["share"], 1),
-        )
+        (portable(row["flow"]), rate(row["rate_bps"]), "-" if row["share"] is None else share(row["share"], 1))
         for row in fair.shares.rows()
     ]
     if rows:

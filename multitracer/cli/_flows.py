@@ -26,9 +26,7 @@ _LISTED = 20
 _HEADER = ("flow", "delivered", "packets", "retransmitted", "rate", "captured at")
 
 
-def plot_flows(
-    reading: InputChoice, kind: str, target: str, *, window_s: float | None, theme: ThemeName
-) -> None:
+def plot_flows(reading: InputChoice, kind: str, target: str, *, window_s: float | None, theme: ThemeName) -> None:
     """Write a figure of the flows of one or several recordings to a file.
 
     `kind` selects the quantity; `window_s` is the averaging window of rates in s.
@@ -38,9 +36,7 @@ def plot_flows(
             f"--connection cannot be used with --figure {kind}, which draws every flow; omit --connection"
         )
     if window_s is not None and kind != "rates":
-        raise click.UsageError(
-            "--window can be used only with --figure rates; add --figure rates, or omit --window"
-        )
+        raise click.UsageError("--window can be used only with --figure rates; add --figure rates, or omit --window")
     sessions, why, names = [], [], []
     for inputs in separate_inputs(reading.inputs):
         recording = load(reading, inputs=inputs, output=target)

@@ -141,12 +141,7 @@ def measure_over(
     elif (radio := realism_of(scenario.link)).lasts_ns:
         link_of(scenario.link, seed=scenario.seed)  # a link that is never up is refused without more words
         click.echo(f"radio {radio.kind}: {radio.sentence}; {radio.beyond}", err=True)
-    settings: Document = {
-        "seed": chosen.seed,
-        "options": options,
-        "capture": chosen.capture,
-        "progress": progress,
-    }
+    settings: Document = {"seed": chosen.seed, "options": options, "capture": chosen.capture, "progress": progress}
     if chosen.virtual:
         from multitracer.lab.rig.virtual import run_virtual
 
@@ -204,8 +199,7 @@ class MeasureProgressLine:
 def progress_line(every_s: float | None = None) -> Iterator[Callable[[int, int, int], None]]:
     """Yield a function that shows the progress on standard error: done, dropped, total.
 
-    On a terminal the line is updated continuously; elsewhere a line is written each `every_s`
-    seconds, or none.
+    On a terminal the line is updated continuously; elsewhere a line is written each `every_s` seconds, or none.
     """
     line = MeasureProgressLine()
     if sys.stderr is None or not sys.stderr.isatty():
@@ -247,9 +241,7 @@ def show_results(plan: MeasurementPlan, journal: MeasureJournal) -> None:
     numbers: dict[tuple[int, str, int], list[int]] = defaultdict(list)
     per_experiment = [len(each.sizes) * each.sessions for each in plan.experiments]
     for each in plan.transactions():
-        experiment = next(
-            i for i, _ in enumerate(per_experiment) if each.number <= sum(per_experiment[: i + 1])
-        )
+        experiment = next(i for i, _ in enumerate(per_experiment) if each.number <= sum(per_experiment[: i + 1]))
         numbers[experiment, each.vary, each.size_bytes].append(each.number)
     header = ("varied", "size", "ok", "dropped", "RTT median", "RTT longest")
     page().table(header, [_row(key, statistics, journal) for key, statistics in numbers.items()])

@@ -49,8 +49,7 @@ def named_page(text: str) -> str:
     """Return the path of the HTML page in option -o; raise an error for the suffix of a picture format."""
     if text.lower().endswith(_PICTURES):
         raise click.BadParameter(
-            "the output is an HTML page; give a file name that ends in .html (an image can be saved "
-            "from the page)"
+            "the output is an HTML page; give a file name that ends in .html (an image can be saved from the page)"
         )
     return named(text)
 
@@ -106,9 +105,7 @@ time_unit_option = click.option(
 
 
 pool_option = click.option(
-    "--pool",
-    is_flag=True,
-    help="Combine folders of `measure run` with equal settings and labels into one experiment.",
+    "--pool", is_flag=True, help="Combine folders of `measure run` with equal settings and labels into one experiment."
 )
 
 
@@ -116,8 +113,7 @@ assets_option = click.option(
     "--assets",
     type=click.Choice(["inline", "shared"]),
     default="inline",
-    help="Store scripts and styles in each page (inline, the default), or once in a folder beside the "
-    "pages (shared).",
+    help="Store scripts and styles in each page (inline, the default), or once in a folder beside the pages (shared).",
 )
 
 
@@ -195,7 +191,5 @@ def _seconds(text: str) -> tuple[int, int]:
             f"{text!r} is not an interval; write begin and end in seconds, for example 10:60"
         ) from error
     if not all(math.isfinite(s) and abs(s) <= _MOST_S for s in (begin, end)) or begin >= end:
-        raise click.BadParameter(
-            f"{text!r}: the end must be after the begin, and both must be at most 292 years"
-        )
+        raise click.BadParameter(f"{text!r}: the end must be after the begin, and both must be at most 292 years")
     return round(begin * NS_PER_S), round(end * NS_PER_S)

@@ -23,13 +23,7 @@ if TYPE_CHECKING:
     import rich.table
     from rich.console import Console
 
-__all__ = [
-    "check_output",
-    "output_name",
-    "replacing",
-    "replacing_folder",
-    "warn",
-]
+__all__ = ["check_output", "output_name", "replacing", "replacing_folder", "warn"]
 
 _SECTION_HEADER, _LITTLE_ENDIAN = b"\n\r\r\n", b"\x4d\x3c\x2b\x1a"
 _WRITER, _HEAD_BYTES = b"MultiTracer", 4096
@@ -60,16 +54,13 @@ def check_output(target: str | None, inputs: Iterable[str], *, files: str | None
                     f"{portable(str(each))}: this file is also the input; choose another name for the output"
                 )
     if place.is_file() and _is_capture(place):
-        raise InputError(
-            f"{portable(str(place))}: this file is a capture; choose another name for the output"
-        )
+        raise InputError(f"{portable(str(place))}: this file is a capture; choose another name for the output")
 
 
 def _is_capture(path: Path) -> bool:
     """Return whether a file is a capture that this program did not write, judged by its content.
 
-    If the user forgets the name after -o, the second capture would become the output and be
-    overwritten.
+    If the user forgets the name after -o, the second capture would become the output and be overwritten.
     """
     from parsers._complete import is_capture
 

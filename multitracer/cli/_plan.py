@@ -60,8 +60,7 @@ class PlanRun:
         for name, level in self.at.items():
             if level not in self.plan.variables.get(name, ()):
                 raise InputError(
-                    f"--at {printable(name)}={printable(level)}: the plan has no "
-                    "variable with this name and this level"
+                    f"--at {printable(name)}={printable(level)}: the plan has no variable with this name and this level"
                 )
         ordered = self.plan.ordered(self.blocks)
         return [each for each in ordered if all(each.levels[name] == self.at[name] for name in self.at)]
@@ -117,10 +116,7 @@ class PlanRun:
             finally:
                 sessions = [str(measured.session(name)) for name in sorted(measured.done)]
                 if failed := run(sessions, self.folder).failed:
-                    warn(
-                        f"{count(failed, 'session')} of the campaign could not be read; `campaign "
-                        "status` shows why"
-                    )
+                    warn(f"{count(failed, 'session')} of the campaign could not be read; `campaign status` shows why")
             self._show(measured)
         return failures
 
@@ -188,8 +184,7 @@ class PlanRun:
         ]
         page().table(("", "repetition", *names, "session"), rows, right=[0, 1])
         click.echo(
-            f"{count(len(rows), 'tuple')} of {self.plan.count:,} in this order, from the "
-            f"random seed {self.plan.seed}"
+            f"{count(len(rows), 'tuple')} of {self.plan.count:,} in this order, from the random seed {self.plan.seed}"
         )
 
 

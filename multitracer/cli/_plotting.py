@@ -13,13 +13,7 @@ from multitracer.errors import InputError
 from multitracer.figures.drive_figure import drive_figure, drive_panels, figure_over_distance, over_distance
 from multitracer.figures.marks import FigureMark, Fit
 from multitracer.figures.stack import axis_origin_ns
-from multitracer.figures.stacked import (
-    OFFSET_BYTES,
-    StackedView,
-    missing,
-    stacked,
-    stacked_panels,
-)
+from multitracer.figures.stacked import OFFSET_BYTES, StackedView, missing, stacked, stacked_panels
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,12 +70,7 @@ class Plot:
 
         begin_ns, end_ns = axis_bounds_ns(self.recording, self.reading, self.capture, speed=1)
         figure = plain_connection_figure(
-            self.capture,
-            self.connection,
-            reverse=self.reverse,
-            begin_ns=begin_ns,
-            end_ns=end_ns,
-            theme=self.theme,
+            self.capture, self.connection, reverse=self.reverse, begin_ns=begin_ns, end_ns=end_ns, theme=self.theme
         )
         warn_if_empty(any("name" in trace for trace in figure["data"]))
         return figure
@@ -127,9 +116,7 @@ def plot_stacked(plot: Plot, wish: Wish) -> go.Figure:
 def _over_distance(plot: Plot, panels: list[Panel]) -> go.Figure:
     transfer = plot.transfer
     route = transfer.radio_context.route if transfer.radio_context else None
-    placed = over_distance(
-        panels, route, speed=transfer.speed, origin_ns=axis_origin_ns(transfer.at_sender.capture)
-    )
+    placed = over_distance(panels, route, speed=transfer.speed, origin_ns=axis_origin_ns(transfer.at_sender.capture))
     return figure_over_distance(placed, theme=plot.theme)
 
 
@@ -167,8 +154,7 @@ def plot_drive(recording: Recording, reading: InputChoice, wish: Wish, theme: Th
     """
     if reading.connection is not None or wish._replace(series=(), distance=False) != Wish():
         raise InputError(
-            f"{recording.name}: no TCP connection in this recording; omit --connection, --offset, "
-            "--trend and --mark"
+            f"{recording.name}: no TCP connection in this recording; omit --connection, --offset, --trend and --mark"
         )
     radio_context = recording.radio_context()
     origin_ns = radio_context.first_ns or 0

@@ -36,9 +36,7 @@ _NO_THREAD = "can't start new thread"
 """Text of CPython's RuntimeError when no thread can be started; it has no class of its own."""
 COMPLETION_VARIABLE = "_MULTITRACER_COMPLETE"
 _MODULES = [
-    module.name
-    for module in pkgutil.iter_modules([str(Path(__file__).parent)])
-    if not module.name.startswith("_")
+    module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]) if not module.name.startswith("_")
 ]
 _SECTIONS: dict[str, tuple[str, ...]] = {
     "Inspect and analyse": (
@@ -108,8 +106,7 @@ click.option(
     "-v",
     "--verbose",
     is_flag=True,
-    help="With --version: also show whether Python code or the compiled code of multitracer-native "
-    "reads captures.",
+    help="With --version: also show whether Python code or the compiled code of multitracer-native reads captures.",
 )(cli)
 debug_option(cli)
 
@@ -222,8 +219,7 @@ def _missing_package(error: ModuleNotFoundError, args: Sequence[str]) -> int:
 
     if error.name == "multitracer.lab":
         return _fail(
-            "this command needs the lab (package multitracer.lab), which is not installed; "
-            "reinstall multitracer"
+            "this command needs the lab (package multitracer.lab), which is not installed; reinstall multitracer"
         )
     name = (error.name or "").partition(".")[0]
     fix = how_to_install(name)
@@ -260,9 +256,7 @@ def _write_log(text: str) -> str:
         handle, name = tempfile.mkstemp(".log", "bug-", cache)
     except (OSError, RuntimeError):  # RuntimeError: no home folder
         handle, name = tempfile.mkstemp(".log", "multitracer-bug-")
-    about = (
-        f"multitracer {multitracer.__version__}, Python {platform.python_version()}, {platform.platform()}"
-    )
+    about = f"multitracer {multitracer.__version__}, Python {platform.python_version()}, {platform.platform()}"
     with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
         stream.write(f"{about}\n{sys.argv!r}\n{text}")
     return name

@@ -122,8 +122,7 @@ _READING_OPTIONS = (
         "--connection",
         type=connection_choice,
         metavar="N|HOST:PORT",
-        help="Use only this connection: its number (from 1) or one of its endpoints (IPv4:PORT or "
-        "[IPv6]:PORT).",
+        help="Use only this connection: its number (from 1) or one of its endpoints (IPv4:PORT or [IPv6]:PORT).",
     ),
     click.option(
         "--from",
@@ -134,17 +133,10 @@ _READING_OPTIONS = (
         "first log record), or an ISO 8601 time (UTC if it has no zone).",
     ),
     click.option(
-        "--to",
-        "end",
-        type=moment,
-        metavar="TIME",
-        help="End of the interval (exclusive), in the same form as --from.",
+        "--to", "end", type=moment, metavar="TIME", help="End of the interval (exclusive), in the same form as --from."
     ),
     click.option(
-        "--max-packets",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Stop reading each capture after N packets.",
+        "--max-packets", type=click.IntRange(min=1), metavar="N", help="Stop reading each capture after N packets."
     ),
     time_unit_option,
     debug_option,
@@ -275,11 +267,7 @@ def tell_warnings(recording: Recording) -> None:
 
 
 def axis_bounds_ns(
-    recording: Recording,
-    reading: InputChoice,
-    capture: Capture | None = None,
-    *,
-    speed: float | None = None,
+    recording: Recording, reading: InputChoice, capture: Capture | None = None, *, speed: float | None = None
 ) -> Bounds:
     """Return --from and --to in ns on the time axis of a figure; None where not given.
 
@@ -305,9 +293,7 @@ def one(recording: Recording, choice: ConnectionChoice | None) -> tuple[Capture,
     """Return capture and number of the connection to draw; by default that with the most unique bytes."""
     if choice is None:
         return recording.chosen(None)
-    return max(
-        named_connections(recording, choice), key=lambda each: each[0].analysis.unique_bytes()[each[1] - 1]
-    )
+    return max(named_connections(recording, choice), key=lambda each: each[0].analysis.unique_bytes()[each[1] - 1])
 
 
 def named_connections(recording: Recording, choice: ConnectionChoice) -> list[tuple[Capture, int]]:
@@ -348,9 +334,7 @@ def share_memory() -> None:
     """Let all threads use one memory arena; call it before they allocate memory."""
     import os
 
-    os.environ.setdefault(
-        "ARROW_DEFAULT_MEMORY_POOL", "system"
-    )  # of 20 MB that were freed mimalloc keeps most
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # of 20 MB that were freed mimalloc keeps most
     _set_malloc(_ARENA_MAX, 1)
 
 

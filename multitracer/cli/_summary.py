@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.captured import GSMTAP, WTCP_SYN
 from multitracer.logs import ParsedLog
-from multitracer.schemas.tcp import (
-    DIRECTIONS,
-    Close,
-    GoodputBy,
-    Initiator,
-    RoundTrips,
-    Vantage,
-    WindowScaleBy,
-)
+from multitracer.schemas.tcp import DIRECTIONS, Close, GoodputBy, Initiator, RoundTrips, Vantage, WindowScaleBy
 from multitracer.units import BITS_PER_BYTE, NOT_A_TIME, NS_PER_S
 from multitracer.words import count, duration, moment, portable, rate, share, size
 
@@ -35,8 +27,7 @@ LISTED = 20
 """Maximum number of connections in a summary; JSON and CSV have all of them."""
 _COMMENTS = 20
 _HEADER = ("#", "start", "initiator", "responder", "bytes ->", "bytes <-", "rexmt", "RTT p50", "took")
-"""Column heads. The RTT is that of the direction where it is larger; near its receiver a direction has
-none."""
+"""Column heads. The RTT is that of the direction where it is larger; near its receiver a direction has none."""
 _APART = {"rtt_absent", "window_shift_by", "goodput_bytes_per_s", "goodput_ns", "goodput_by"}
 """Values that are shown in words below the other values of a direction."""
 _DIRECTION_LABELS = {
@@ -50,9 +41,7 @@ _CLOSES = {
     Close.FIN_BOTH_WAYS: "closed by both sides (FIN)",
     Close.RESET: "reset (RST)",
 }
-_INITIATORS = {
-    by: "by the handshake" if by is Initiator.HANDSHAKE else f"assumed by {by.words}" for by in Initiator
-}
+_INITIATORS = {by: "by the handshake" if by is Initiator.HANDSHAKE else f"assumed by {by.words}" for by in Initiator}
 _SHIFTS = {
     WindowScaleBy.SYN: "",
     WindowScaleBy.SENT: ", inferred from the sent data",
@@ -69,8 +58,7 @@ _VANTAGES = {
 def show_summary(sheet: Page, recording: Recording, only: Sequence[tuple[Capture, int]] = ()) -> None:
     """Write the files and their quality, then the connections.
 
-    They are a line for each connection, or details of those in `only`. Without a capture, the logs
-    are written.
+    They are a line for each connection, or details of those in `only`. Without a capture, the logs are written.
     """
     for file in (file for capture in recording.captures for file in capture.tables.files):
         took = ""
@@ -89,9 +77,7 @@ def _show_more(sheet: Page, recording: Recording, *, one: bool) -> None:
 
     With `one` false, only the logs are written.
     """
-    if one and any(
-        WTCP_SYN in file.protocols for capture in recording.captures for file in capture.tables.files
-    ):
+    if one and any(WTCP_SYN in file.protocols for capture in recording.captures for file in capture.tables.files):
         from multitracer.cli._flows import show_wtcp  # few recordings hold any
 
         show_wtcp(sheet, recording)
@@ -111,9 +97,7 @@ def show_connections(sheet: Page, recording: Recording, only: Sequence[tuple[Cap
     If `only` is empty, write a line for each of the connections with the most unique bytes.
     """
     several = len(recording.captures) > 1
-    notes = [
-        (capture.point.name, note) for capture in recording.captures for note in capture.analysis.trust.notes
-    ]
+    notes = [(capture.point.name, note) for capture in recording.captures for note in capture.analysis.trust.notes]
     rest = "" if notes else ". No measurement problem was found."
     sheet.line(f"Trust: {recording.trust}{rest}", verdict=recording.trust)
     for point, note in notes:
@@ -130,10 +114,7 @@ def show_connections(sheet: Page, recording: Recording, only: Sequence[tuple[Cap
         header = (*_HEADER, "captured at") if several else _HEADER
         sheet.table(header, rows, right=(0, 1, 4, 5, 6, 7, 8), dispensable=(8, 1, 5, 7))
     if connections > len(rows):
-        sheet.line(
-            f"{connections - len(rows):,} connections with fewer bytes are not shown; --json and --csv "
-            "list all"
-        )
+        sheet.line(f"{connections - len(rows):,} connections with fewer bytes are not shown; --json and --csv list all")
 
 
 def _cells(capture: Capture, n: int, *, several: bool) -> tuple[str, ...]:
@@ -226,10 +207,7 @@ def _file_facts(file: SourceFile) -> Iterator[tuple[str, str]]:
     if GSMTAP in file.protocols:
         yield (
             "signalling",
-            (
-                "in GSMTAP; `multitracer report` and `export tables` show the signalling if tshark is "
-                "installed"
-            ),
+            ("in GSMTAP; `multitracer report` and `export tables` show the signalling if tshark is installed"),
         )
     if file.first_ns is not None and file.last_ns is not None:
         yield "first packet", moment(file.first_ns)
@@ -338,9 +316,7 @@ def _within(parsed: ParsedLog, bounds_ns: Bounds) -> ParsedLog:
     """Return the rows of a log in a time interval; tables without times remain complete."""
     log, tables = parsed
     timed = {name: "time_ns" in table.columns for name, table in tables.items()}
-    return ParsedLog(
-        log, {name: table.within(*bounds_ns) if timed[name] else table for name, table in tables.items()}
-    )
+    return ParsedLog(log, {name: table.within(*bounds_ns) if timed[name] else table for name, table in tables.items()})
 
 
 def _log_cells(parsed: ParsedLog) -> tuple[str, ...]:

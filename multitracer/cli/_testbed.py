@@ -95,12 +95,7 @@ def _session(folder: Path) -> tuple[ReceivedPower, PowerTransfer]:
     from multitracer.manifest import read_manifest
 
     manifest, scenario = read_manifest(folder), folder / "scenario.toml"
-    if (
-        manifest is None
-        or manifest.created_ns is None
-        or not manifest.variables.virtual
-        or not scenario.is_file()
-    ):
+    if manifest is None or manifest.created_ns is None or not manifest.variables.virtual or not scenario.is_file():
         raise InputError(
             f"{folder}: this folder is not a session of a run in virtual time; name a session of "
             "`testbed run --virtual`, a scenario, or a file of `testbed channel`"
@@ -146,15 +141,12 @@ def show(sheet: Page, radio: RigRadio, compared: Sequence[TransportResults]) -> 
     sheet.line(f"radio {radio.realism.kind}: {radio.realism.sentence}")
     if radio.trace_s:
         sheet.line(
-            f"the trace lasts {radio.trace_s:.1f} s and is repeated; each run begins at a "
-            "different time in the trace"
+            f"the trace lasts {radio.trace_s:.1f} s and is repeated; each run begins at a different time in the trace"
         )
     header = ("transport", "goodput, kbit/s", f"of {first.transport}'s", "retransmitted", "timeouts")
     rows = [_row(each, first) for each in compared]
     sheet.table((*header, "longest RTT, s", "longest gap, s"), rows, right=range(1, 7), dispensable=(6, 4))
-    sheet.line(
-        "cells: median of the runs (minimum to maximum); share: ratio of the mean goodputs of all runs"
-    )
+    sheet.line("cells: median of the runs (minimum to maximum); share: ratio of the mean goodputs of all runs")
     if len(compared) > 1:
         sheet.line(_certainty(runs))
 
@@ -163,12 +155,9 @@ def _certainty(runs: int) -> str:
     """Return a text that explains the interval of a share, or the reason why there is none."""
     if runs < MIN_PAIRS:
         return (
-            f"{count(runs, 'run')} are too few for a confidence interval of the share: use --runs "
-            f"{MIN_PAIRS} or more"
+            f"{count(runs, 'run')} are too few for a confidence interval of the share: use --runs {MIN_PAIRS} or more"
         )
-    return (
-        "(in parentheses: the 95 % confidence interval of the share, from pairs of runs with the same radio)"
-    )
+    return "(in parentheses: the 95 % confidence interval of the share, from pairs of runs with the same radio)"
 
 
 def _row(each: TransportResults, first: TransportResults) -> tuple[str, ...]:

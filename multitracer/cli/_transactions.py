@@ -46,18 +46,7 @@ SCHEMA = "multitracer.transactions/1"
 _MOST_NAMES = 4
 _MOST_VARIABLES = 40
 _LONGEST_VARIABLE = 200
-_HEADER = (
-    "transport",
-    "varied",
-    "size",
-    "done",
-    "dropped",
-    "median",
-    "95 %",
-    "mean",
-    "95th percentile",
-    "with set-up",
-)
+_HEADER = ("transport", "varied", "size", "done", "dropped", "median", "95 %", "mean", "95th percentile", "with set-up")
 _RATIO_HEADER = ("size", "ratio", "95 %", "with set-up", "95 %", "difference", "remark")
 
 
@@ -69,8 +58,7 @@ def measured_sessions(inputs: Sequence[str], *, wanted: bool = False) -> list[In
     inputs : sequence of str
         Names of the inputs as the user gave them.
     wanted : bool
-        Whether the user requests transactions; if not, a single session that also has TCP captures does
-        not count.
+        Whether the user requests transactions; if not, a single session that also has TCP captures does not count.
 
     Raises
     ------
@@ -94,8 +82,7 @@ def refuse_capture_options(reading: InputChoice) -> None:
     """Raise an error for options that have no effect on transactions."""
     if reading.connection is not None or reading.window != EVERYTHING or reading.max_packets is not None:
         raise click.UsageError(
-            "--connection, --from, --to and --max-packets cannot be used with transactions; omit "
-            "these options"
+            "--connection, --from, --to and --max-packets cannot be used with transactions; omit these options"
         )
 
 
@@ -116,8 +103,7 @@ def read_transports(
         warn(sentence)
     if some and not transports:
         raise InputError(
-            f"{sessions[0].name}: this session contains no finished transaction; start `measure run` "
-            "again to continue"
+            f"{sessions[0].name}: this session contains no finished transaction; start `measure run` again to continue"
         )
     return transports, notes
 
@@ -141,10 +127,7 @@ def show_transactions(sheet: Page, transports: Sequence[Transport]) -> None:
         sheet.line()
         sheet.line(f"{first.name} over {second.name}, {first.vary} varied", bold=True)
         sheet.table(
-            _RATIO_HEADER,
-            [_ratio_line(row) for row in compare(first, second).rows()],
-            right=range(6),
-            dispensable=(6,),
+            _RATIO_HEADER, [_ratio_line(row) for row in compare(first, second).rows()], right=range(6), dispensable=(6,)
         )
 
 
@@ -177,9 +160,7 @@ def write_transactions_csv(stream: TextIO, transports: Sequence[Transport]) -> N
     for number, record in enumerate(_records(transports)):
         if not number:
             writer.writerow(record)
-        writer.writerow(
-            ["" if v is None else no_formula(v) if isinstance(v, str) else v for v in record.values()]
-        )
+        writer.writerow(["" if v is None else no_formula(v) if isinstance(v, str) else v for v in record.values()])
 
 
 def write_transactions_json(stream: TextIO, transports: Sequence[Transport]) -> None:
@@ -199,11 +180,7 @@ def write_transactions_json(stream: TextIO, transports: Sequence[Transport]) -> 
 def _records(transports: Sequence[Transport]) -> Iterator[Row]:
     for transport in transports:
         for row in size_statistics(transport).rows():
-            yield {
-                "transport": transport.name,
-                "protocol": transport.protocol,
-                "varied": transport.vary,
-            } | _known(row)
+            yield {"transport": transport.name, "protocol": transport.protocol, "varied": transport.vary} | _known(row)
 
 
 def _known(row: Row) -> Row:
@@ -253,9 +230,7 @@ def write_measured(
     from multitracer.report.index import INDEX
 
     several = len(sessions) > 1
-    check_output(
-        target, [path for session in sessions for path in session.paths], files="*.html" * several or None
-    )
+    check_output(target, [path for session in sessions for path in session.paths], files="*.html" * several or None)
     if several:
         try:
             Path(target).mkdir(parents=True, exist_ok=True)

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     help="Reference clock, HOST or HOST:DOMAIN, to which all other clocks are converted. Default: the "
     "TCP sender's wall clock.",
 )
-@click.option(
-    "-o", "--output", type=named_page, metavar="FILE", help="Draw the clock graph to this .html file."
-)
+@click.option("-o", "--output", type=named_page, metavar="FILE", help="Draw the clock graph to this .html file.")
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
 @click.option(
     "--keep/--no-keep",
@@ -42,20 +40,13 @@ if TYPE_CHECKING:
 @time_unit_option
 @debug_option
 def command(
-    inputs: tuple[str, ...],
-    *,
-    as_json: bool,
-    reference: str | None,
-    output: str | None,
-    theme: ThemeName,
-    keep: bool,
+    inputs: tuple[str, ...], *, as_json: bool, reference: str | None, output: str | None, theme: ThemeName, keep: bool
 ) -> None:
     """Estimate offset, drift, error and steps between the clocks of a session, or of two or more files.
 
-    Single files are captures, or a capture and logs of TCP variables, of a link or of a radio. The first
-    edge leads from the first file to the second: to = from + offset + drift * (from - first stamp of from).
-    If the data cannot determine a relation, the command prints the reason and a remedy. Faults that the
-    clock check found follow.
+    Single files are captures, or a capture and logs of TCP variables, of a link or of a radio. The first edge leads
+    from the first file to the second: to = from + offset + drift * (from - first stamp of from). If the data cannot
+    determine a relation, the command prints the reason and a remedy. Faults that the clock check found follow.
     """
     from multitracer.cli._clocks import aligned, show, write_json
     from multitracer.cli._output import check_output, page, standard_output, warn

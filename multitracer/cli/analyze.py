@@ -27,23 +27,16 @@ if TYPE_CHECKING:
     ),
 )
 @click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Write the result as JSON; docs/analyze.schema.json is the schema.",
+    "--json", "as_json", is_flag=True, help="Write the result as JSON; docs/analyze.schema.json is the schema."
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Write the result as CSV, with one line per connection.")
 @click.option(
-    "--parquet",
-    "as_parquet",
-    is_flag=True,
-    help="Write the result as Parquet files into the folder that -o names.",
+    "--parquet", "as_parquet", is_flag=True, help="Write the result as Parquet files into the folder that -o names."
 )
 @click.option(
     "--fairness",
     is_flag=True,
-    help="Also show how fairly the TCP flows share the link while all of them are active; not with "
-    "--csv or --parquet.",
+    help="Also show how fairly the TCP flows share the link while all of them are active; not with --csv or --parquet.",
 )
 @click.option(
     "-o",

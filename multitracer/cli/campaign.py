@@ -70,18 +70,14 @@ def command() -> None:
          "inputs and the campaign under the same paths.",
 )  # fmt: skip
 @click.option(
-    "--retry",
-    is_flag=True,
-    help="Also analyse again the inputs that failed before and have not changed since.",
+    "--retry", is_flag=True, help="Also analyse again the inputs that failed before and have not changed since."
 )
 @click.option(
     "--watch", "watched", is_flag=True,
     help="Run until Ctrl-C, and add each new session when its files are complete.",
 )  # fmt: skip
 @debug_option
-def run(
-    inputs: tuple[str, ...], campaign: str, jobs: int, cluster: str | None, *, retry: bool, watched: bool
-) -> None:
+def run(inputs: tuple[str, ...], campaign: str, jobs: int, cluster: str | None, *, retry: bool, watched: bool) -> None:
     """Add every session below the INPUTs to a campaign.
 
     An INPUT is a folder (searched for sessions), a capture, or the URL of a folder or capture. Inputs that
@@ -118,11 +114,7 @@ def _outcome(progress: CampaignProgress, campaign: str) -> str:
 
     took = "" if progress.is_watch else f" in {duration(progress.took_s * 1e9)}"
     words = [f"{count(progress.done, 'session')} analysed{took}"]
-    words += (
-        [f"{progress.failed:,} of them failed; the table failures lists the reasons"]
-        if progress.failed
-        else []
-    )
+    words += [f"{progress.failed:,} of them failed; the table failures lists the reasons"] if progress.failed else []
     is_counted = progress.unchanged and not progress.is_watch
     words += [f"{progress.unchanged:,} unchanged"] if is_counted else []
     return f"{printable(portable(campaign))}: {', '.join(words)}"
@@ -138,9 +130,7 @@ def _outcome(progress: CampaignProgress, campaign: str) -> str:
 @_campaign
 @click.argument("sql", metavar="SQL")
 @click.option("--csv", "form", flag_value="csv", help="Write the result as CSV.")
-@click.option(
-    "--json", "form", flag_value="json", help="Write the result as JSON: an array with one object per line."
-)
+@click.option("--json", "form", flag_value="json", help="Write the result as JSON: an array with one object per line.")
 @click.option(
     "-o", "--output", type=target, metavar="FILE",
     help="Write the result to this file. The suffix of the file selects the format: .csv, .json or "
@@ -246,8 +236,7 @@ def verify(campaign: str) -> None:
         click.echo(printable(sentence))
     if wrong:
         raise InputError(
-            f"{printable(campaign)}: {count(len(wrong), 'fault')} (listed above); run `campaign "
-            "run` again to repair"
+            f"{printable(campaign)}: {count(len(wrong), 'fault')} (listed above); run `campaign run` again to repair"
         )
     state = status_of(campaign)
     rows = count(sum(state.rows.values()), "row")

@@ -35,27 +35,16 @@ if TYPE_CHECKING:
     type=click.Path(file_okay=False, path_type=Path), help="Session folder to create; must be new or empty.",
 )  # fmt: skip
 @click.option(
-    "--role",
-    type=click.Choice(["mobile", "fixed"]),
-    help="Role of this machine in the measurement. Default: mobile.",
+    "--role", type=click.Choice(["mobile", "fixed"]), help="Role of this machine in the measurement. Default: mobile."
 )
 @click.option(
-    "-i",
-    "--interface",
-    metavar="IFACE",
-    help='Network interface to capture on. Default: "any" (all interfaces).',
+    "-i", "--interface", metavar="IFACE", help='Network interface to capture on. Default: "any" (all interfaces).'
 )
 @click.option(
-    "--filter",
-    "expression",
-    metavar="BPF",
-    help="Capture filter (pcap-filter). Default: TCP and sync probes.",
+    "--filter", "expression", metavar="BPF", help="Capture filter (pcap-filter). Default: TCP and sync probes."
 )
 @click.option(
-    "--duration",
-    type=FiniteRange(min=0.1),
-    metavar="S",
-    help="Stop the recording after this time, in seconds.",
+    "--duration", type=FiniteRange(min=0.1), metavar="S", help="Stop the recording after this time, in seconds."
 )
 @click.option(
     "--ready",
@@ -74,11 +63,7 @@ if TYPE_CHECKING:
     help="Name of the only collector to use; repeat the option to use several collectors.",
 )  # fmt: skip
 @click.option(
-    "--without",
-    "unwanted",
-    multiple=True,
-    metavar="NAME",
-    help="Name of a collector that is not used; repeatable.",
+    "--without", "unwanted", multiple=True, metavar="NAME", help="Name of a collector that is not used; repeatable."
 )
 @click.option("--modem", metavar="PORT", help="Serial port of the modem. Default: detected.")
 @click.option(
@@ -90,9 +75,7 @@ if TYPE_CHECKING:
     "--signalling", metavar="PORT",
     help="Diagnostic port of a Qualcomm phone. Signalling is recorded only with this option.",
 )  # fmt: skip
-@click.option(
-    "--clap", metavar="HOST:PORT", help="Send sync probes to this address of the other endpoint (HOST:PORT)."
-)
+@click.option("--clap", metavar="HOST:PORT", help="Send sync probes to this address of the other endpoint (HOST:PORT).")
 @click.option(
     "--clap-every",
     type=FiniteRange(min=0),
@@ -112,9 +95,7 @@ if TYPE_CHECKING:
          "precedence.",
 )  # fmt: skip
 @click.option(
-    "--rehearse",
-    is_flag=True,
-    help="Rehearse a drive without hardware: modem, GPS receiver and link are simulated.",
+    "--rehearse", is_flag=True, help="Rehearse a drive without hardware: modem, GPS receiver and link are simulated."
 )
 @click.option(
     "--seed", type=click.IntRange(min=0), metavar="N",
@@ -148,8 +129,7 @@ def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
             reason = supervisor.run()
     if why := supervisor.lack_of_packets:
         raise CollectorError(
-            f"{folder}: no packets were recorded, because {why}; `multitracer doctor` shows how to "
-            "repair this"
+            f"{folder}: no packets were recorded, because {why}; `multitracer doctor` shows how to repair this"
         )
     _tell(folder, reason)
     raise click.exceptions.Exit(supervisor.status)
@@ -161,8 +141,7 @@ def _rehearsal(
 ) -> Iterator[tuple[Document, tuple[str, ...], RehearsedDrive | None]]:
     """Run the simulated devices during the `with` block, if a rehearsal is requested.
 
-    Yield three values: options with the ports, the command that makes traffic, and the drive (None
-    without).
+    Yield three values: options with the ports, the command that makes traffic, and the drive (None without).
     """
     if not chosen["rehearse"]:
         if chosen["seed"] is not None:

@@ -37,15 +37,12 @@ if TYPE_CHECKING:
     help="Also draw the comparison and write the page to this .html file.",
 )
 @debug_option
-def command(
-    first: str, second: str | None, by: str | None, form: Literal["json"] | None, output: str | None
-) -> None:
+def command(first: str, second: str | None, by: str | None, form: Literal["json"] | None, output: str | None) -> None:
     """Compare two sets of sessions, A and B: difference of the means and its significance.
 
-    A and B are campaigns, folders of sessions, sessions, or captures; inputs other than campaigns are
-    analysed first. Each session has the same weight, regardless of its length. If both sides have data from
-    the same places and hours, only these are compared. docs/compare.md explains the numbers. Requires the
-    pip extra `campaign`.
+    A and B are campaigns, folders of sessions, sessions, or captures; inputs other than campaigns are analysed first.
+    Each session has the same weight, regardless of its length. If both sides have data from the same places and hours,
+    only these are compared. docs/compare.md explains the numbers. Requires the pip extra `campaign`.
     """
     if (second is None) == (by is None):
         raise click.UsageError("give two inputs A and B, or one input and --by LABEL")

@@ -65,8 +65,7 @@ def names(text: str) -> list[str]:
     type=names,
     metavar="NAME,...",
     default="",
-    help="Quantities to test as predictors of the target quantities.  [default: all radio and "
-    "position series]",
+    help="Quantities to test as predictors of the target quantities.  [default: all radio and position series]",
 )
 @click.option(
     "--lags",
@@ -74,8 +73,7 @@ def names(text: str) -> list[str]:
     metavar="FROM:TO",
     default="-10:10",
     show_default=True,
-    help="First and last lag in seconds; at a positive lag, the quantity of --of follows the "
-    "quantity of --with.",
+    help="First and last lag in seconds; at a positive lag, the quantity of --of follows the quantity of --with.",
 )
 @click.option(
     "--step",
@@ -88,14 +86,12 @@ def names(text: str) -> list[str]:
     "--given",
     default="",
     metavar="NAME",
-    help="Third quantity to control for: also compute the dependence that remains when this quantity is "
-    "known.",
+    help="Third quantity to control for: also compute the dependence that remains when this quantity is known.",
 )
 @click.option(
     "--difference",
     is_flag=True,
-    help="Compare the changes from bin to bin instead of the values. "
-    "Use this option for quantities that drift.",
+    help="Compare the changes from bin to bin instead of the values. Use this option for quantities that drift.",
 )
 @click.option("--estimator", type=click.Choice(_ESTIMATORS), default="equal-count", show_default=True,
               help="Method that estimates the mutual information.")  # fmt: skip
@@ -111,18 +107,10 @@ def names(text: str) -> list[str]:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
               help="Random seed of the random comparison series; the same seed gives the same "
                    "numbers.")  # fmt: skip
+@click.option("--json", "form", flag_value="json", help="Write the result as JSON, with one row per pair and lag.")
+@click.option("--csv", "form", flag_value="csv", help="Write the result as CSV, with one row per pair and lag.")
 @click.option(
-    "--json", "form", flag_value="json", help="Write the result as JSON, with one row per pair and lag."
-)
-@click.option(
-    "--csv", "form", flag_value="csv", help="Write the result as CSV, with one row per pair and lag."
-)
-@click.option(
-    "-o",
-    "--output",
-    type=named_page,
-    metavar="FILE",
-    help="Draw the peaks and the curves to this .html file.",
+    "-o", "--output", type=named_page, metavar="FILE", help="Draw the peaks and the curves to this .html file."
 )
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
 @reads_captures
@@ -146,10 +134,9 @@ def command(  # noqa: PLR0913  # each is an option
 ) -> None:
     """Find which quantities of a session predict another quantity, at which lag, and how significantly.
 
-    For each pair, the command prints the lag with the most significant mutual information, the 95th
-    percentile of the random comparison series, and the false discovery rate over all pairs. Each input
-    is a session; several sessions are pooled. For a pair that cannot be compared, the row gives the reason.
-    docs/correlate.md explains the numbers.
+    For each pair, the command prints the lag with the most significant mutual information, the 95th percentile of the
+    random comparison series, and the false discovery rate over all pairs. Each input is a session; several sessions are
+    pooled. For a pair that cannot be compared, the row gives the reason. docs/correlate.md explains the numbers.
     """
     from multitracer.analysis.correlation import Settings
     from multitracer.cli._correlation import Output, run

@@ -20,18 +20,14 @@ if TYPE_CHECKING:
     from multitracer.recording.inputs import Inputs
     from multitracer.tables import Document
 
-_NEEDS, _NEEDS_OF_CLOCKS = (
-    ("multitracer.diagnosis.diagnose",),
-    ("multitracer.clock.session_clock", "numpy.random"),
-)
+_NEEDS, _NEEDS_OF_CLOCKS = (("multitracer.diagnosis.diagnose",), ("multitracer.clock.session_clock", "numpy.random"))
 """Modules that are loaded while the captures are read; two captures need those for clocks, too."""
 
 
 @click.command(
     "diagnose",
     epilog=examples(
-        "multitracer diagnose sample_traces/fig8-resets-vj",
-        "multitracer diagnose --connection 2 --json capture.pcap",
+        "multitracer diagnose sample_traces/fig8-resets-vj", "multitracer diagnose --connection 2 --json capture.pcap"
     ),
 )
 @click.option("--json", "as_json", is_flag=True, help="Write limits, findings and link account as JSON.")
@@ -46,14 +42,11 @@ _NEEDS, _NEEDS_OF_CLOCKS = (
     "-o", "--output", type=target, metavar="FILE", help="Write the result to FILE instead of standard output."
 )
 @reads_captures
-def command(
-    reading: InputChoice, as_json: bool, intervals: bool, direction: str | None, output: str | None
-) -> None:
+def command(reading: InputChoice, as_json: bool, intervals: bool, direction: str | None, output: str | None) -> None:
     """Show what limited a transfer and why: findings with their evidence, in descending order of cost.
 
-    By default, the command explains the group of connections with the longest duration, and the longest
-    connection of this group in detail. If the session has a log of the link, the command also shows how
-    well the channel was used.
+    By default, the command explains the group of connections with the longest duration, and the longest connection of
+    this group in detail. If the session has a log of the link, the command also shows how well the channel was used.
     """
     from multitracer.cli._output import page, text_output
     from multitracer.cli._reading import keep_memory, load, one
@@ -73,9 +66,7 @@ def command(
         diagnosis = diagnose(Transfer.of(recording, capture.offset + number, reverse=reverse))
     with text_output(output) as stream:
         if as_json:
-            stream.write(
-                json.dumps(_document(diagnosis, intervals=intervals), indent=1, allow_nan=False) + "\n"
-            )
+            stream.write(json.dumps(_document(diagnosis, intervals=intervals), indent=1, allow_nan=False) + "\n")
         else:
             _show(page(stream), diagnosis)
 
@@ -110,9 +101,7 @@ def _show(sheet: Page, diagnosis: Diagnosis) -> None:
         account = diagnosis.account
         uses = sorted(account.seconds.items(), key=lambda item: -item[1])
         shares = [
-            (use.label, f"{seconds:.2f}", f"{seconds / account.total_s:.1%}")
-            for use, seconds in uses
-            if seconds > 0
+            (use.label, f"{seconds:.2f}", f"{seconds / account.total_s:.1%}") for use, seconds in uses if seconds > 0
         ]
         sheet.line(used)
         sheet.table((_ACCOUNT, "seconds", "share"), shares, right=(1, 2))

@@ -15,15 +15,11 @@ _MOST_FIELDS = 4
 
 
 @click.command(
-    "dissect",
-    epilog=examples("multitracer dissect capture.pcap --filter dns", "multitracer dissect modem.pcap"),
+    "dissect", epilog=examples("multitracer dissect capture.pcap --filter dns", "multitracer dissect modem.pcap")
 )
 @click.argument("capture", metavar="INPUT", type=click.Path())
 @click.option(
-    "--filter",
-    "display_filter",
-    metavar="FILTER",
-    help="Show only packets that match this Wireshark display filter.",
+    "--filter", "display_filter", metavar="FILTER", help="Show only packets that match this Wireshark display filter."
 )
 @click.option(
     "--max-packets",
@@ -64,9 +60,7 @@ def _refuse_log(path: str) -> None:
     except (FormatError, UnknownFormatError):
         return
     if fmt.layer != "packet":
-        raise InputError(
-            f"{path}: this is {fmt.name} ({fmt.description}), not a packet capture; name a capture"
-        )
+        raise InputError(f"{path}: this is {fmt.name} ({fmt.description}), not a packet capture; name a capture")
 
 
 def _line(packet: WiresharkPacket) -> str:

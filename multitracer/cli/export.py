@@ -29,12 +29,7 @@ _COLOURS = ".colorfilters"
     ),
 )
 @click.option(
-    "-o",
-    "--output",
-    type=target,
-    metavar="FILE.pcapng",
-    required=True,
-    help="Capture file to write (.pcapng).",
+    "-o", "--output", type=target, metavar="FILE.pcapng", required=True, help="Capture file to write (.pcapng)."
 )
 @click.option(
     "--snap",
@@ -46,11 +41,10 @@ _COLOURS = ".colorfilters"
 def wireshark(reading: InputChoice, output: str, snap: int | None) -> None:
     """Write the packets to a new pcapng file, with the results of the analysis as comments.
 
-    Records are copied byte for byte; each capture point is an interface. Packets that were lost or
-    retransmitted, that close the window, or that belong to an incident get a comment; the comment of the
-    file is the diagnosis. Captures whose clocks are related are converted to one clock. FILE.colorfilters
-    beside FILE.pcapng has rules for View > Coloring Rules > Import. --from, --to and -c select packets; the
-    analysis always uses all packets.
+    Records are copied byte for byte; each capture point is an interface. Packets that were lost or retransmitted, that
+    close the window, or that belong to an incident get a comment; the comment of the file is the diagnosis. Captures
+    whose clocks are related are converted to one clock. FILE.colorfilters beside FILE.pcapng has rules for View >
+    Coloring Rules > Import. --from, --to and -c select packets; the analysis always uses all packets.
     """
     from multitracer.cli._output import check_output, replacing
     from multitracer.cli._reading import load, one
@@ -63,9 +57,7 @@ def wireshark(reading: InputChoice, output: str, snap: int | None) -> None:
     colours = str(Path(output).with_suffix(_COLOURS))
     check_output(colours, recording.inputs.paths)
     selection = _selection(recording, reading)
-    diagnosis = explained(
-        recording, None if reading.connection is None else one(recording, reading.connection)
-    )
+    diagnosis = explained(recording, None if reading.connection is None else one(recording, reading.connection))
     with replacing(output) as path:
         with path.open("wb", buffering=1 << 20) as stream:
             write_pcapng(stream, recording, diagnosis, selection=selection, snap_bytes=snap)
@@ -90,12 +82,9 @@ def _selection(recording: Recording, reading: InputChoice) -> Selection:
         warn_of_empty(recording, reading.window)
         if not recording.captures:
             raise InputError(
-                f"{recording.name}: this session contains no capture; name a capture, or a session "
-                "with a capture"
+                f"{recording.name}: this session contains no capture; name a capture, or a session with a capture"
             )
-        bounds_ns = reading.window.bounds_ns(
-            (capture.tables for capture in recording.captures), speed=recording.speed
-        )
+        bounds_ns = reading.window.bounds_ns((capture.tables for capture in recording.captures), speed=recording.speed)
     return Selection(bounds_ns, connections)
 
 
@@ -106,9 +95,7 @@ def _selection(recording: Recording, reading: InputChoice) -> Selection:
         "multitracer export xplot --connection 2 capture.pcap -o plots/",
     ),
 )
-@click.option(
-    "-o", "--output", type=named, metavar="FOLDER", required=True, help="Folder for the files to write."
-)
+@click.option("-o", "--output", type=named, metavar="FOLDER", required=True, help="Folder for the files to write.")
 @reads_captures
 def xplot(reading: InputChoice, output: str) -> None:
     """Write the plots of tcptrace -G for xplot: sequence numbers, flight, RTT, throughput, sizes.
@@ -135,9 +122,7 @@ def xplot(reading: InputChoice, output: str) -> None:
         "multitracer export perfetto -c 2 --from 10 --to 20 -o part.perfetto-trace capture.pcap",
     ),
 )
-@click.option(
-    "-o", "--output", type=target, metavar="FILE", required=True, help="Perfetto trace file to write."
-)
+@click.option("-o", "--output", type=target, metavar="FILE", required=True, help="Perfetto trace file to write.")
 @reads_captures
 def perfetto(reading: InputChoice, output: str) -> None:
     """Write a transfer as a trace for ui.perfetto.dev: limits, findings, packets, counters.
@@ -190,9 +175,7 @@ command.add_command(xplot)
         "multitracer export tables -o tables/ sample_traces/rehearsal",
     ),
 )
-@click.option(
-    "-o", "--output", type=named, metavar="DIR", required=True, help="Folder for the files to write."
-)
+@click.option("-o", "--output", type=named, metavar="DIR", required=True, help="Folder for the files to write.")
 @click.option(
     "--format",
     "form",
@@ -205,8 +188,7 @@ command.add_command(xplot)
 def tables(reading: InputChoice, output: str, form: Literal["parquet", "csv"]) -> None:
     """Write the tables of connections, directions and segments with the results of the analysis.
 
-    For a drive, also write the tables radio, position, signalling, handovers and cells if they are not
-    empty.
+    For a drive, also write the tables radio, position, signalling, handovers and cells if they are not empty.
     """
     from multitracer.api.files import write_logged, write_tables
     from multitracer.api.session import Session
@@ -238,14 +220,9 @@ def tables(reading: InputChoice, output: str, form: Literal["parquet", "csv"]) -
 )
 @click.argument("file", type=target, metavar="FILE")
 @click.option(
-    "--receiver",
-    type=target,
-    metavar="FILE",
-    help="Capture of the same packets, recorded at the receiver of the data.",
+    "--receiver", type=target, metavar="FILE", help="Capture of the same packets, recorded at the receiver of the data."
 )
-@click.option(
-    "--csv", "form", flag_value="csv", default="csv", help="Write the segments as CSV (the default)."
-)
+@click.option("--csv", "form", flag_value="csv", default="csv", help="Write the segments as CSV (the default).")
 @debug_option
 def segments(file: str, receiver: str | None, form: str) -> None:
     """Write the TCP segments of a capture to standard output, with a verdict on each retransmission.
@@ -268,20 +245,13 @@ def segments(file: str, receiver: str | None, form: str) -> None:
 
 @command.command("errors", epilog=examples("multitracer export errors session/ -o radio.txt"))
 @click.argument("session", metavar="SESSION", type=click.Path(exists=True, file_okay=False))
-@click.option(
-    "-o",
-    "--output",
-    type=target,
-    metavar="FILE",
-    help="Write the trace to FILE instead of standard output.",
-)
+@click.option("-o", "--output", type=target, metavar="FILE", help="Write the trace to FILE instead of standard output.")
 @debug_option
 def errors(session: str, output: str | None) -> None:
     """Write an error trace (which frames of a session's link failed) for `testbed run --errors`.
 
-    The errors of each direction come from the log of its receiver. If the log of a side is missing, the
-    errors of that direction are unknown. For CDPD and Bluetooth, the errors come from truth/radio.txt,
-    which their runs write.
+    The errors of each direction come from the log of its receiver. If the log of a side is missing, the errors of that
+    direction are unknown. For CDPD and Bluetooth, the errors come from truth/radio.txt, which their runs write.
     """
     from multitracer.analysis.link_capacity import link_error_trace
     from multitracer.cli._output import check_output, text_output, warn
@@ -296,10 +266,7 @@ def errors(session: str, output: str | None) -> None:
     radio = Path(session) / RADIO
     if radio.is_file():
         if radio.with_stem(f"{radio.stem}-1").is_file():
-            warn(
-                f"{session}: the session was continued by later runs; the trace has the errors of the "
-                "first run only"
-            )
+            warn(f"{session}: the session was continued by later runs; the trace has the errors of the first run only")
         with text_output(output) as stream:
             stream.write(parse_error_trace(small_text(radio), path=str(radio)).text())
         return
@@ -324,13 +291,7 @@ def errors(session: str, output: str | None) -> None:
         "multitracer export capacity drive/ --map drive/truth/drive.json -o drive.down",
     ),
 )
-@click.option(
-    "-o",
-    "--output",
-    type=target,
-    metavar="FILE",
-    help="Write the trace to FILE instead of standard output.",
-)
+@click.option("-o", "--output", type=target, metavar="FILE", help="Write the trace to FILE instead of standard output.")
 @click.option(
     "--direction",
     type=click.Choice(["forward", "reverse"]),
@@ -348,8 +309,7 @@ def errors(session: str, output: str | None) -> None:
     "--busy",
     type=FiniteRange(0, 100, max_open=True),
     metavar="PERCENT",
-    help="With --map: share of the cell that other users take if the modem does not report the load. "
-    "Default: 0.",
+    help="With --map: share of the cell that other users take if the modem does not report the load. Default: 0.",
 )
 @reads_captures
 def capacity(
@@ -393,9 +353,7 @@ def capacity(
         "multitracer export series -o series/ sample_traces/rehearsal",
     ),
 )
-@click.option(
-    "-o", "--output", type=named, metavar="DIR", required=True, help="Folder for the files to write."
-)
+@click.option("-o", "--output", type=named, metavar="DIR", required=True, help="Folder for the files to write.")
 @click.option(
     "--direction",
     type=click.Choice(["forward", "reverse"]),
@@ -433,9 +391,7 @@ def series(reading: InputChoice, output: str, direction: Literal["forward", "rev
             _write_series(folder, table, origin_ns, *bounds)
 
 
-def _write_series(
-    folder: Path, series: Table, origin_ns: int, begin_ns: int | None, end_ns: int | None
-) -> None:
+def _write_series(folder: Path, series: Table, origin_ns: int, begin_ns: int | None, end_ns: int | None) -> None:
     """Write a series to `LABEL.csv`, unless it has no point within the bounds, the end not included.
 
     Comments have label, unit, source and meaning; then come a line of column names, and a row per point. The
@@ -452,9 +408,7 @@ def _write_series(
     about = kept.provenance
     path = folder / f"{about['label']}.csv"
     with path.open("w", encoding="utf-8", newline="") as stream:
-        stream.writelines(
-            f"# {name}: {printable(about[name])}\n" for name in ("label", "unit", "source", "doc")
-        )
+        stream.writelines(f"# {name}: {printable(about[name])}\n" for name in ("label", "unit", "source", "doc"))
         stream.write(f"time_ns,seconds,value_{no_formula(about['unit'])}\n")
         for time_ns, value in zip(kept["time_ns"].tolist(), kept["value"].tolist(), strict=True):
             since_ns = time_ns - origin_ns  # all its digits: a float of such a time would lose some

@@ -10,15 +10,11 @@ from multitracer.cli._options import debug_option, examples
 @click.command(
     "formats",
     epilog=examples(
-        "multitracer formats",
-        "multitracer formats --maps",
-        "multitracer formats --propose drive.csv > drive.csv.toml",
+        "multitracer formats", "multitracer formats --maps", "multitracer formats --propose drive.csv > drive.csv.toml"
     ),
 )
 @click.option("--maps", is_flag=True, help="List the bundled column maps of CSV logs instead of the formats.")
-@click.option(
-    "--propose", metavar="FILE", help="Propose a column map for this CSV file, whose columns are unknown."
-)
+@click.option("--propose", metavar="FILE", help="Propose a column map for this CSV file, whose columns are unknown.")
 @click.option(
     "--start",
     metavar="TIME",

@@ -27,8 +27,7 @@ _MOST = 20
 
 
 @click.command(
-    "inspect",
-    epilog=examples("multitracer inspect capture.pcap", "multitracer inspect sample_traces/cellular_upload"),
+    "inspect", epilog=examples("multitracer inspect capture.pcap", "multitracer inspect sample_traces/cellular_upload")
 )
 @reads_captures
 def command(reading: InputChoice) -> None:
@@ -78,18 +77,12 @@ def _show_session(sheet: Page, session: Inputs) -> None:
 
     sheet.line(f"Session {_short(session.name)}", bold=True)
     hosts = [(point.name, f"capture of {count(len(point.paths), 'file')}") for point in session.points]
-    hosts += [
-        (log.host, f"{log.layer}: {log.format}, {portable(Path(log.path).name)}") for log in session.listed
-    ]
+    hosts += [(log.host, f"{log.layer}: {log.format}, {portable(Path(log.path).name)}") for log in session.listed]
     if session.manifest is None:
         sheet.facts([*hosts, ("manifest", "missing: details of the recording are not known")])
         return
     sheet.facts(
-        [
-            *hosts,
-            *_manifest_facts(session.folder, session.manifest),
-            *_checksum_facts(session.folder, session.manifest),
-        ]
+        [*hosts, *_manifest_facts(session.folder, session.manifest), *_checksum_facts(session.folder, session.manifest)]
     )
     sheet.line()
 
@@ -99,9 +92,7 @@ def _manifest_facts(folder: Path, manifest: Manifest) -> Iterator[tuple[str, str
 
     yield "recorded", moment(manifest.created_ns)
     for host, facts in islice(manifest.hosts.items(), _MOST):
-        shown = ", ".join(
-            f"{_key(name)} {_short(value)}" for name, value in islice(facts.document().items(), _MOST)
-        )
+        shown = ", ".join(f"{_key(name)} {_short(value)}" for name, value in islice(facts.document().items(), _MOST))
         yield f"host {_key(host)}", shown
     variables = manifest.variables.document()
     for name, value in islice(variables.items(), _MOST):

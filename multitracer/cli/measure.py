@@ -67,9 +67,7 @@ def _centaurus_options(function: Callable[..., object]) -> Callable[..., object]
 @click.group(
     "measure",
     cls=CommandGroup,
-    epilog=examples(
-        "multitracer measure run --protocol tcp --server HOST:PORT --vary reply --sizes 64 -o DIR"
-    ),
+    epilog=examples("multitracer measure run --protocol tcp --server HOST:PORT --vary reply --sizes 64 -o DIR"),
 )
 @debug_option
 def command() -> None:
@@ -121,8 +119,7 @@ def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, 
         click.echo(f"the server answered {made.records.count} transactions")
         if lost := made.records.not_recorded:
             click.echo(
-                f"{lost} transactions were not recorded: transactions.jsonl has reached its maximum "
-                "size (1 GiB)",
+                f"{lost} transactions were not recorded: transactions.jsonl has reached its maximum size (1 GiB)",
                 err=True,
             )
     finally:
@@ -139,14 +136,10 @@ def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, 
     ),
 )
 @click.option(
-    "--protocol",
-    type=click.Choice(["tcp", "centauruscomm", "wtcp"]),
-    help="Transport protocol of the messages.",
+    "--protocol", type=click.Choice(["tcp", "centauruscomm", "wtcp"]), help="Transport protocol of the messages."
 )
 @click.option("--server", metavar="HOST:PORT|serial:PATH", help="Address at which `measure serve` listens.")
-@click.option(
-    "--vary", type=click.Choice(["request", "reply"]), help="Message (request or reply) whose size varies."
-)
+@click.option("--vary", type=click.Choice(["request", "reply"]), help="Message (request or reply) whose size varies.")
 @click.option(
     "--sizes",
     callback=_sizes,
@@ -231,9 +224,7 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
 )
 @click.argument("table", metavar="TABLE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
-    "--protocol",
-    type=click.Choice(["tcp", "centauruscomm", "wtcp"]),
-    help="Transport protocol of the messages.",
+    "--protocol", type=click.Choice(["tcp", "centauruscomm", "wtcp"]), help="Transport protocol of the messages."
 )
 @click.option("--server", metavar="HOST:PORT|serial:PATH", help="Address at which `measure serve` listens.")
 @click.option(
@@ -242,10 +233,7 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
     help="Message (request or reply) to which the sizes of the plan apply.",
 )
 @click.option(
-    "--sessions",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Number of transactions for each tuple. Default: 100.",
+    "--sessions", type=click.IntRange(min=1), metavar="N", help="Number of transactions for each tuple. Default: 100."
 )
 @click.option(
     "--repetitions", type=click.IntRange(min=1), metavar="N",
@@ -263,22 +251,14 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
 @over_options
 @_centaurus_options
 @debug_option
-def plan(
-    table: Path,
-    folder: Path | None,
-    levels: dict[str, str],
-    *,
-    dry_run: bool,
-    **chosen: object,
-) -> None:
+def plan(table: Path, folder: Path | None, levels: dict[str, str], *, dry_run: bool, **chosen: object) -> None:
     """Measure all combinations of variables in random order, and write the results to a campaign.
 
-    TABLE is a CSV or TOML file with the variables and their levels (docs/measuring.md). In CSV, each column
-    is a variable, with its name in the first line and its levels below. A tuple is one combination of
-    levels. Each tuple becomes a session, whose labels are these levels. The program sets protocol, vary,
-    size, sessions, connection, timeout_s, over, tcp_profile, and keys such as link.cell.busy_percent. You
-    set all other variables by hand, for example by moving to another location, and give the present level
-    with --at.
+    TABLE is a CSV or TOML file with the variables and their levels (docs/measuring.md). In CSV, each column is a
+    variable, with its name in the first line and its levels below. A tuple is one combination of levels. Each tuple
+    becomes a session, whose labels are these levels. The program sets protocol, vary, size, sessions, connection,
+    timeout_s, over, tcp_profile, and keys such as link.cell.busy_percent. You set all other variables by hand, for
+    example by moving to another location, and give the present level with --at.
 
     Each repetition is a block that has every tuple once. The same command continues an interrupted plan.
     --seed is the random seed of the order and of the link (default: 1).
@@ -317,9 +297,7 @@ def _plan(over: str | None, plan_file: Path | None, labels: dict[str, str], **ch
     needed = ("protocol", "vary", "sizes") if over else ("protocol", "server", "vary", "sizes")
     missing = [f"--{name}" for name in needed if not chosen[name]]
     if missing:
-        raise click.UsageError(
-            f"the measurement is incomplete; give {' and '.join(missing)}, or --plan FILE.toml"
-        )
+        raise click.UsageError(f"the measurement is incomplete; give {' and '.join(missing)}, or --plan FILE.toml")
     other = chosen["reply_size" if chosen["vary"] == "request" else "request_size"]
     experiment = Experiment(chosen["vary"], chosen["sizes"], chosen["sessions"], other, chosen["connection"])
     server = "" if over else chosen["server"]

@@ -28,9 +28,7 @@ _Given = click.Path(exists=True, path_type=Path)
     required=True,
     help="Folder of the merged session, which is created.",
 )
-@click.option(
-    "--host", metavar="NAME", help="Add LOGs of another device to SESSION, in a folder with this name."
-)
+@click.option("--host", metavar="NAME", help="Add LOGs of another device to SESSION, in a folder with this name.")
 @debug_option
 def command(session: Path, others: tuple[Path, ...], output: str, host: str | None) -> None:
     """Merge the two recordings of `multitracer capture` at both endpoints into one session.
@@ -46,13 +44,9 @@ def command(session: Path, others: tuple[Path, ...], output: str, host: str | No
     _check_folder(session)
     place = Path(output)
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise InputError(
-            f"{output}: the folder is not empty, and logs are never overwritten; give a new folder"
-        )
+        raise InputError(f"{output}: the folder is not empty, and logs are never overwritten; give a new folder")
     if host is not None and place.resolve().is_relative_to(session.resolve()):
-        raise InputError(
-            f"{output}: this folder is inside {session}, which must not change; give another folder"
-        )
+        raise InputError(f"{output}: this folder is inside {session}, which must not change; give another folder")
     with replacing_folder(output) as folder:
         if host is None:
             hosts = _of_both_sides(session, others, folder, name=place.resolve().name)

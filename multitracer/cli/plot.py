@@ -39,8 +39,7 @@ _KINDS = ("rtt-size", "cdf", "environment", "panels", "handovers", "delivered", 
     "--output",
     type=named_page,
     metavar="PATH",
-    help="File to write: .html, or .json for plotly. Default: the name of the input with .html, in the "
-    "current folder.",
+    help="File to write: .html, or .json for plotly. Default: the name of the input with .html, in the current folder.",
 )
 @click.option(
     "--direction",
@@ -52,15 +51,13 @@ _KINDS = ("rtt-size", "cdf", "environment", "panels", "handovers", "delivered", 
     "--stacked/--time-sequence",
     "stack",
     default=None,
-    help="Also draw the receiver's capture, the sender's TCP variables and phases. Default: yes if "
-    "they were recorded.",
+    help="Also draw the receiver's capture, the sender's TCP variables and phases. Default: yes if they were recorded.",
 )
 @click.option(
     "--series",
     multiple=True,
     metavar="PATTERN,...",
-    help="Draw only the series whose labels match one of these patterns, such as "
-    "'RlpSnd_*,TcpSnd_data'; repeatable.",
+    help="Draw only the series whose labels match one of these patterns, such as 'RlpSnd_*,TcpSnd_data'; repeatable.",
 )
 @click.option(
     "--offset",
@@ -131,11 +128,10 @@ def command(
 ) -> None:
     """Draw one connection: time/sequence graph, with windows, RTT and throughput below.
 
-    The default is the connection with the most unique bytes. For a session folder, the figure is stacked:
-    it also shows the receiver's capture, the sender's TCP variables and the data link. The command prints
-    the slopes of --trend, then the path of the file. For folders with transactions and no capture, the
-    figure shows RTT against message size. For other logs without a capture, the figure shows the radio and
-    the route.
+    The default is the connection with the most unique bytes. For a session folder, the figure is stacked: it also shows
+    the receiver's capture, the sender's TCP variables and the data link. The command prints the slopes of --trend, then
+    the path of the file. For folders with transactions and no capture, the figure shows RTT against message size. For
+    other logs without a capture, the figure shows the radio and the route.
     """
     from multitracer.cli._output import output_name
 
@@ -155,9 +151,7 @@ def command(
         _plot_flows(reading, kind, target, wish, window_s=window_s, theme=theme)
         return
     if window_s is not None:
-        raise click.UsageError(
-            "--window can be used only with --figure rates; add --figure rates, or omit --window"
-        )
+        raise click.UsageError("--window can be used only with --figure rates; add --figure rates, or omit --window")
     if kind == "channel":
         from multitracer.cli._testbed import plot_channel
 
@@ -182,8 +176,7 @@ def _plot_flows(
 
     if wish != Wish():
         raise click.UsageError(
-            f"--series, --offset, --trend, --mark and --axis cannot be used with --figure {kind}; "
-            "omit these options"
+            f"--series, --offset, --trend, --mark and --axis cannot be used with --figure {kind}; omit these options"
         )
     plot_flows(reading, kind, target, window_s=window_s, theme=theme)
     click.echo(target)

@@ -46,9 +46,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Draw the lines of this GeoJSON file as a map below the route of a drive.",
 )
-@click.option(
-    "--pdf", is_flag=True, help="Also write each report as PDF beside the HTML page; needs Chromium."
-)
+@click.option("--pdf", is_flag=True, help="Also write each report as PDF beside the HTML page; needs Chromium.")
 @assets_option
 @pool_option
 @reads_captures
@@ -57,9 +55,8 @@ def command(
 ) -> None:
     """Write a self-contained HTML report: what limited the transfer, why, and a view of every packet.
 
-    Each INPUT gets its own report; several INPUTs also get an index page. Numbered files of tcpdump or
-    dumpcap are one input. Folders of `measure run` are compared on one page. The command prints the path of
-    the report or of the index.
+    Each INPUT gets its own report; several INPUTs also get an index page. Numbered files of tcpdump or dumpcap are one
+    input. Folders of `measure run` are compared on one page. The command prints the path of the report or of the index.
     """
     import shlex
 
@@ -132,9 +129,7 @@ def _print(pages: list[Path]) -> None:
         click.echo(printed)
 
 
-def _write_several(
-    sessions: list[Inputs], reading: InputChoice, folder: str, request: Request, *, pdf: bool
-) -> str:
+def _write_several(sessions: list[Inputs], reading: InputChoice, folder: str, request: Request, *, pdf: bool) -> str:
     """Write the reports of all inputs; if one cannot be written, continue, and raise an error at the end.
 
     Return the path of the index page.

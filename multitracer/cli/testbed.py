@@ -22,9 +22,7 @@ _REPEAT = "# repeat it with "
 """Begins the line of a run's scenario.toml that names options."""
 
 
-@click.group(
-    "testbed", cls=CommandGroup, epilog=examples("multitracer testbed run clean-bulk --virtual -o DIR")
-)
+@click.group("testbed", cls=CommandGroup, epilog=examples("multitracer testbed run clean-bulk --virtual -o DIR"))
 @debug_option
 def command() -> None:
     """Run TCP over a modelled wireless link, and record the run at every layer.
@@ -73,8 +71,7 @@ def doctor() -> None:
 @command.command(
     "channel",
     epilog=examples(
-        "multitracer testbed channel ray-1 -o power.csv",
-        "multitracer testbed channel ray-4 --seed 7 --threshold=-69",
+        "multitracer testbed channel ray-1 -o power.csv", "multitracer testbed channel ray-4 --seed 7 --threshold=-69"
     ),
 )
 @click.argument("scenario", metavar="NAME|FILE.toml")
@@ -87,10 +84,7 @@ def doctor() -> None:
     help="CSV file to write. The file has the columns time_s and power_dbm, and one line for each time step.",
 )
 @click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Random seed of the radio. Default: from the scenario.",
+    "--seed", type=click.IntRange(min=0), metavar="N", help="Random seed of the radio. Default: from the scenario."
 )
 @click.option(
     "--threshold",
@@ -102,8 +96,7 @@ def doctor() -> None:
 def channel(scenario: str, path: Path | None, seed: int | None, threshold: float | None) -> None:
     """Compute the received power of a scenario's ray-traced radio, and its fades.
 
-    The command prints number and duration of the fades, in which the power is below the threshold and the
-    link is down.
+    The command prints number and duration of the fades, in which the power is below the threshold and the link is down.
     """
     from multitracer.cli._output import check_output, page, replacing
     from multitracer.cli._testbed import channel_facts
@@ -148,9 +141,7 @@ def channel(scenario: str, path: Path | None, seed: int | None, threshold: float
     help="Run in virtual time, with MultiTracer's own TCP; a run of some minutes takes about one second.",
 )
 @click.option(
-    "--as-linux",
-    is_flag=True,
-    help="With --virtual: TCP behaves as in Linux, for a comparison with a real run.",
+    "--as-linux", is_flag=True, help="With --virtual: TCP behaves as in Linux, for a comparison with a real run."
 )
 @click.option(
     "--speed",
@@ -162,14 +153,12 @@ def channel(scenario: str, path: Path | None, seed: int | None, threshold: float
     "--seed",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Random seed of the radio. In virtual time, equal seeds give equal files. Default: from the "
-    "scenario.",
+    help="Random seed of the radio. In virtual time, equal seeds give equal files. Default: from the scenario.",
 )
 @click.option(
     "--transport",
     metavar="NAME",
-    help="With --virtual: transport of all traffic, such as newreno, vegas or wtcp. Default: from the "
-    "scenario.",
+    help="With --virtual: transport of all traffic, such as newreno, vegas or wtcp. Default: from the scenario.",
 )
 @click.option(
     "--errors",
@@ -199,9 +188,8 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
 ) -> None:
     """Run a scenario and write a session folder.
 
-    NAME is a bundled scenario (`multitracer testbed list`), and FILE.toml is your own scenario. The folder
-    contains the logs of both hosts, summary.json with the results, and truth/ with the true fate of each
-    segment and frame.
+    NAME is a bundled scenario (`multitracer testbed list`), and FILE.toml is your own scenario. The folder contains the
+    logs of both hosts, summary.json with the results, and truth/ with the true fate of each segment and frame.
 
     Without --virtual, the hosts are two network namespaces of this machine, and the kernel's TCP runs over
     the modelled link (Linux, as root or under `unshare -Urnm`).
@@ -225,9 +213,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
         chosen = chosen.as_linux()
     chosen, radio = _with_radio(chosen, trace, at_end)
     chosen = _with_options(chosen, transport=transport, as_linux=as_linux, at_end=at_end)
-    summary = (
-        _in_virtual_time(chosen, folder, seed) if virtual else _in_real_time(chosen, folder, seed, speed)
-    )
+    summary = _in_virtual_time(chosen, folder, seed) if virtual else _in_real_time(chosen, folder, seed, speed)
     sheet = page()
     sheet.line(f"{chosen.name}: {chosen.title}")
     sheet.facts(_facts(summary))
@@ -286,10 +272,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     "Default: from the scenario; -75 for a trace.",
 )
 @click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    help="Draw a figure of the comparison to this file: .html, or .json for plotly.",
+    "-o", "--output", metavar="FILE", help="Draw a figure of the comparison to this file: .html, or .json for plotly."
 )
 @click.option("--csv", "table", metavar="FILE", help="Write the results of each run as CSV.")
 @debug_option
@@ -318,8 +301,7 @@ def compare_transports(  # noqa: PLR0913, PLR0917  # one for each option
     names = tuple(dict.fromkeys(name.strip() for name in transports.split(",") if name.strip()))
     if not names:
         raise click.BadParameter(
-            "no transport was given; name at least one transport, for example newreno",
-            param_hint="'--transports'",
+            "no transport was given; name at least one transport, for example newreno", param_hint="'--transports'"
         )
     for target in (output, table):
         check_output(target, [radio])
@@ -372,9 +354,7 @@ def _with_radio(scenario: Scenario, path: Path | None, at_end: AtEnd | None) -> 
     return scenario, realism_of(scenario.link)
 
 
-def _with_options(
-    scenario: Scenario, *, transport: str | None, as_linux: bool, at_end: AtEnd | None
-) -> Scenario:
+def _with_options(scenario: Scenario, *, transport: str | None, as_linux: bool, at_end: AtEnd | None) -> Scenario:
     """Return the scenario with a last line that names the options which its keys cannot express.
 
     The line is a comment of the TOML text.

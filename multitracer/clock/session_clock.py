@@ -21,12 +21,7 @@ from multitracer.clock.doctor.examination import examine_recording
 from multitracer.clock.model.relation import DOMAINS, Clock, ClockGraph, Placement, Relation
 from multitracer.clock.sources.logs_without_capture import relations_of_logs
 from multitracer.clock.sources.one_way import free_running_clocks, relate_gps
-from multitracer.clock.sources.paired_stamps import (
-    UTC,
-    relate_slots,
-    relations_of_readings,
-    relations_of_transactions,
-)
+from multitracer.clock.sources.paired_stamps import UTC, relate_slots, relations_of_readings, relations_of_transactions
 from multitracer.clock.sources.sync_probes import SYNC_PROBES, probes_in, relations_of_sync_probes, written
 from multitracer.errors import ClockError, InputError
 from multitracer.manifest import Role
@@ -44,9 +39,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _MOST_POINTS = 8
-"""Maximum number of capture points of which all pairs are examined: each pair takes as long as reading the
-two captures.
-"""
+"""Maximum number of capture points of which all pairs are examined: each pair takes as long as reading the two
+captures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +101,7 @@ class Clocks:
         ClockError
             If nothing connects the two clocks.
         """
-        return self.graph.path(
-            source, target, at_ns=[int(stamps.min()), int(stamps.max())] if len(stamps) else ()
-        )
+        return self.graph.path(source, target, at_ns=[int(stamps.min()), int(stamps.max())] if len(stamps) else ())
 
 
 def clocks_of(
@@ -173,9 +165,7 @@ def host_of(source: LogSource, point: Point) -> str:
     return point.name if parent == source.folder else parent.name
 
 
-def _of_readings(
-    source: LogSource, points: Sequence[Point], hosts: dict[str, str], *, probes: bool
-) -> list[Relation]:
+def _of_readings(source: LogSource, points: Sequence[Point], hosts: dict[str, str], *, probes: bool) -> list[Relation]:
     """Return the relations that follow from logs of clock readings and from sync probes.
 
     Captures are searched for sync probes only with `probes`.
@@ -225,9 +215,7 @@ def _largest(captures: Sequence[PointTables], hosts: dict[str, str]) -> dict[str
     return {host: capture.between(NOT_A_TIME + 1, None) for host, capture in largest.items()}
 
 
-def _add_captures(
-    largest: dict[str, CaptureTables], graph: ClockGraph, *, thorough: bool, evidence: bool
-) -> None:
+def _add_captures(largest: dict[str, CaptureTables], graph: ClockGraph, *, thorough: bool, evidence: bool) -> None:
     """Add the relations that captures of each pair of hosts give, in place.
 
     Unless `thorough`, captures are compared only if there is no other relation between their hosts.
@@ -275,9 +263,7 @@ def _reference(text: str, graph: ClockGraph, hosts: dict[str, str]) -> Clock:
     return clock
 
 
-def _sender(
-    source: LogSource, captures: Sequence[PointTables], hosts: dict[str, str], graph: ClockGraph
-) -> Clock:
+def _sender(source: LogSource, captures: Sequence[PointTables], hosts: dict[str, str], graph: ClockGraph) -> Clock:
     """Return the wall clock of the TCP sender.
 
     The manifest gives the sender; else it is the host where ACKs come late after data. Without a capture, the

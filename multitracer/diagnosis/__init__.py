@@ -1,8 +1,7 @@
 """The diagnosis of a transfer: what limited it, how the time of its link was used, and the reasons.
 
-The input is a `Transfer`, one direction of a connection in every log. The result is a `Diagnosis`: the
-limits, the findings with their evidence, and the account of the link. Each of these modules imports only
-those listed before it:
+The input is a `Transfer`, one direction of a connection in every log. The result is a `Diagnosis`: the limits, the
+findings with their evidence, and the account of the link. Each of these modules imports only those listed before it:
 
 - `packets/`: what packets and the sender's TCP variables show, for example dead times, delays and the
   handshake;

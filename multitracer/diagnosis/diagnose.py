@@ -33,8 +33,7 @@ _NO_LOSS = {
     "server-think-time",
     "client-think-time",
 }
-"""Kinds of findings whose cost does not lower the utilization, because the link was in use or could not be
-used."""
+"""Kinds of findings whose cost does not lower the utilization, because the link was in use or could not be used."""
 _EXPLAINED = 0.9
 """Findings explain a class of lost time if their costs reach this share of it."""
 
@@ -114,9 +113,7 @@ def _worst(diagnosis: Diagnosis) -> str:
     serious_ones = [each for each in diagnosis.findings if not serious or each.kind not in _NO_LOSS]
     kind, cost_s = _dearest_kind(serious_ones)
     if not serious and account.seconds[Use.ACCESS] > max(cost_s, account.seconds[lost]):
-        return (
-            f"For {account.seconds[Use.ACCESS]:.1f} s {account.says(Use.ACCESS)}."  # no finding tells of it
-        )
+        return f"For {account.seconds[Use.ACCESS]:.1f} s {account.says(Use.ACCESS)}."  # no finding tells of it
     if kind and cost_s >= _EXPLAINED * account.seconds[lost]:
         return kind
     if account.seconds[lost] < _WORTH_SAYING * account.total_s:

@@ -31,13 +31,7 @@ from multitracer.diagnosis.packets.mtu_holes import mtu_holes
 from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets
 from multitracer.diagnosis.packets.packet_delays import PacketDelays, WireSegments, data_delays, wire_segments
 from multitracer.diagnosis.packets.policing import Policing
-from multitracer.diagnosis.sentence import (
-    LIMIT_COLUMNS,
-    Headline,
-    headline_of,
-    headline_of_group,
-    rows_in_words,
-)
+from multitracer.diagnosis.sentence import LIMIT_COLUMNS, Headline, headline_of, headline_of_group, rows_in_words
 from multitracer.diagnosis.service_times import ArrivalGaps, arrival_gaps
 from multitracer.recording.radio_context import ZONE_CAVEAT, names_no_zone
 from multitracer.schemas.findings import FINDINGS
@@ -151,9 +145,7 @@ class Diagnosis:
     def no_fault(self) -> str:
         """The sentence that is shown if there is no finding; it also mentions losses of unknown cause."""
         shares = self.limited.shares
-        waited_s = sum(
-            row.seconds for row in shares if row.limit is Limit.RECOVERY or row.part is LimitSubtype.REPAIR
-        )
+        waited_s = sum(row.seconds for row in shares if row.limit is Limit.RECOVERY or row.part is LimitSubtype.REPAIR)
         is_short = waited_s < _MIN_REPAIR * self.limited.total_s
         return _NO_FAULT if is_short else f"{_NO_FAULT[:-1]} that explains what was lost and sent again."
 
@@ -351,10 +343,7 @@ class Diagnosis:
         return carried(self.transfer, self.segments, self.dead_times) if known is None else known
 
     def limited_s(
-        self,
-        *limits: Limit | tuple[Limit, LimitSubtype],
-        begin_ns: int | None = None,
-        end_ns: int | None = None,
+        self, *limits: Limit | tuple[Limit, LimitSubtype], begin_ns: int | None = None, end_ns: int | None = None
     ) -> float:
         """Return the link time in seconds, within an interval, in which a given limit was in effect.
 
@@ -419,8 +408,7 @@ FIRST_CAUSES = (
     "overbuffered-link",
     "stale-data",
 )
-"""Kinds of findings, causes before consequences: the order of findings of equal cost. Others follow by
-name."""
+"""Kinds of findings, causes before consequences: the order of findings of equal cost. Others follow by name."""
 
 
 def rank(kind: str) -> int:
@@ -543,9 +531,7 @@ def _incidents(diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Incide
         places = tuple(part for each in ordered for part in each.parts)
         one = Incident(dearest.kind, begin_ns, end_ns, cost_s, len(near), places, sentence, dearest.help)
         aggregated += [*(each for each in alike if each.cost_s > most_s), one]
-    return sorted(
-        aggregated, key=lambda each: (-round(each.cost_s, ORDER_DIGITS), rank(each.kind), each.begin_ns)
-    )
+    return sorted(aggregated, key=lambda each: (-round(each.cost_s, ORDER_DIGITS), rank(each.kind), each.begin_ns))
 
 
 def _groups(findings: Sequence[Finding]) -> list[list[int]]:

@@ -150,11 +150,7 @@ class Drive:
     def cells(self, phone: Phone) -> Table:
         """Return CELLS of a phone, the cell with the longest service time first."""
         return cells_of(
-            phone.cell_visits,
-            route=self.route,
-            throughput=self.throughput,
-            rtt=self.rtt,
-            outages=self.outages,
+            phone.cell_visits, route=self.route, throughput=self.throughput, rtt=self.rtt, outages=self.outages
         )
 
     @cached_property
@@ -191,9 +187,7 @@ class Drive:
         if not self.phones:
             return Table.empty(AROUND), Table.empty(AROUND_LIMITS)
         limits = self.limits
-        held = (
-            None if limits is None else windows.LimitIntervals(limits.begin_ns, limits.end_ns, limits.limit)
-        )
+        held = None if limits is None else windows.LimitIntervals(limits.begin_ns, limits.end_ns, limits.limit)
         traffic = windows.DriveTraffic(self.fine_throughput, self.rtt, self.segments, held)
         return windows.around(self.phones[0].handovers, traffic)
 
@@ -222,9 +216,7 @@ class Drive:
         if series is None:
             measured = [each for each in ("throughput", "rtt") if self._quantity(each) is not None]
             there = ", ".join((*measured, *self.radio_context.series)) or "no other quantity"
-            raise InputError(
-                f"{name}: this recording contains no quantity {of!r}; the quantities are {there}"
-            )
+            raise InputError(f"{name}: this recording contains no quantity {of!r}; the quantities are {there}")
         return epochs(self.phones[0].handovers, series, seed=seed)
 
     def _quantity(self, of: str) -> Steps | Samples | None:
@@ -244,8 +236,7 @@ class Drive:
     def _payload_rate(self, step_ns: int) -> Steps | None:
         """Return the rate of payload, bit/s, in intervals of `step_ns`; None without a capture.
 
-        It is measured at the receiver if the clock of its capture is related to the sender's, else at the
-        sender.
+        It is measured at the receiver if the clock of its capture is related to the sender's, else at the sender.
         """
         capture = self.radio_context.recording.captures[0] if self._capture is None else self._capture
         segments = capture.tables.segments
@@ -361,5 +352,4 @@ def payload_rate(time_ns: Times, payload_bytes: Numbers, *, step_ns: int = NS_PE
 _LONGEST_S = 10 * 86_400
 """Maximum duration of a drive in s, ten days: a longer capture would need too much memory."""
 _FINE_NS = 100 * NS_PER_MS
-"""Interval of the fine throughput, in ns: a fifth of the bins around handovers, so that a bin is exact to 20
-%."""
+"""Interval of the fine throughput, in ns: a fifth of the bins around handovers, so that a bin is exact to 20 %."""

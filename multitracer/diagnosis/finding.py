@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 MOST_EVIDENCE = 12
 """Maximum number of rows that a finding names; its interval contains all of them."""
 ORDER_DIGITS = 3
-"""Decimals of costs in seconds that determine the order of findings: costs equal to a millisecond are
-equal."""
+"""Decimals of costs in seconds that determine the order of findings: costs equal to a millisecond are equal."""
 
 
 class Finding(NamedTuple):

@@ -48,12 +48,7 @@ class Held(NamedTuple):
         }
 
     def finding(
-        self,
-        kind: str,
-        sentence: str,
-        numbers: dict[str, float] | None = None,
-        *,
-        cost_s: float | None = None,
+        self, kind: str, sentence: str, numbers: dict[str, float] | None = None, *, cost_s: float | None = None
     ) -> Finding:
         """Return a finding for this limit; its lost time is `cost_s`, by default the total duration."""
         return Finding(
@@ -71,9 +66,7 @@ class Held(NamedTuple):
 _MOST_ROWS = 4  # the longest ones are evidence enough. Not measured
 
 
-def held(
-    limited: Limited, limit: Limit, part: LimitSubtype | None = None, *, minimum: float = WORTH
-) -> Held | None:
+def held(limited: Limited, limit: Limit, part: LimitSubtype | None = None, *, minimum: float = WORTH) -> Held | None:
     """Return the time in which a limit was in effect.
 
     It is None if this is less than the share `minimum` of the transfer time, or too short to notice.
@@ -99,9 +92,7 @@ def link_in_words(limited: Limited) -> tuple[str, str]:
     if limited.shown is None:
         return "", ""
     link = limited.shown.link
-    by_queue_s, by_bucket_s = (
-        shown_s(limited, Limit.LINK, spans) for spans in (link.by_queue, link.by_bucket)
-    )
+    by_queue_s, by_bucket_s = (shown_s(limited, Limit.LINK, spans) for spans in (link.by_queue, link.by_bucket))
     shown = (("a queue", by_queue_s), ("the empty bucket of a policer", by_bucket_s))
     words = [f"{what} for {seconds:.1f} s" for what, seconds in shown if seconds]
     shown_by = ", by ".join([*words, "the rate for the rest" if words else "the rate"])
@@ -114,8 +105,7 @@ def link_in_words(limited: Limited) -> tuple[str, str]:
 
 
 _ROUND_TRIPS = 1.0
-"""Minimum wait of a server beyond the round trip, in round trips, that counts as an idle gap of the
-client."""
+"""Minimum wait of a server beyond the round trip, in round trips, that counts as an idle gap of the client."""
 _REACTS_S = 0.01  # a program that waits for nothing asks sooner, also on a busy host. Not measured
 
 

@@ -1,9 +1,8 @@
 """Intervals in which nothing arrived, and the findings about their reason that packets allow.
 
-The input is a `Diagnosis`, with its dead times (from the sender's capture) or the outages among its limits
-(from a receiver's capture alone). The results, for the rules, are the idle gaps of a receiver that chance
-does not explain (`idle_gaps`), and the findings that `outage` and `blackout` share (`dead_link`): duration,
-direction, failed tries.
+The input is a `Diagnosis`, with its dead times (from the sender's capture) or the outages among its limits (from a
+receiver's capture alone). The results, for the rules, are the idle gaps of a receiver that chance does not explain
+(`idle_gaps`), and the findings that `outage` and `blackout` share (`dead_link`): duration, direction, failed tries.
 
 Rules: each interval has one name. A dead time of a path MTU black hole, or of a connection that the other
 endpoint forgot, is no outage. Neither is one that chance explains at the rate of the other losses. The dead
@@ -68,9 +67,7 @@ def dead_link(diagnosis: Diagnosis, kind: str) -> Iterator[Finding]:
             in_a_row = min(dead.unanswered, dead.lost_data + dead.lost_acks) or dead.unanswered
         if in_a_row < _MIN_UNANSWERED or share**in_a_row > _CHANCE:
             continue
-        lasted_s, certain_s = (
-            diagnosis.link_s(dead.begin_ns, end_ns) for end_ns in (dead.end_ns, dead.certain_ns)
-        )
+        lasted_s, certain_s = (diagnosis.link_s(dead.begin_ns, end_ns) for end_ns in (dead.end_ns, dead.certain_ns))
         tries = "a try" if dead.failed == 1 else f"{dead.failed} tries"
         until = "and it never came back in this recording" if dead.answer == NA else "the next was answered"
         lasted = ends(f"{certain_s:.1f}", f"{lasted_s:.1f}")

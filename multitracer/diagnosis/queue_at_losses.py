@@ -5,13 +5,12 @@ queue (CoDel, PIE, RED) drops packets before it is full, but never a packet with
 and only one packet at a time. So a single loss at a half-full queue proves nothing. It is random if it is one
 of several in a row, or if other losses show that this queue drops only when it is full.
 
-Losses after the queue: the link spent its time on a packet that did not arrive, so no queue dropped it. A
-full queue, a managed queue and a policer before the link drop packets that the link has not served, so the
-next packet waits less. A radio loses packets that were served: the next packet waits as long as if the lost
-one had arrived (D. V. Lindley, The theory of queues with a single server, 1952). Cross traffic that filled
-the queue looks the same. So this test is used only for losses at a queue that is not full, if few packets
-waited for cross traffic, also around the losses. By Chernoff's bound, chance then has a probability of at
-most one in a thousand.
+Losses after the queue: the link spent its time on a packet that did not arrive, so no queue dropped it. A full queue, a
+managed queue and a policer before the link drop packets that the link has not served, so the next packet waits less. A
+radio loses packets that were served: the next packet waits as long as if the lost one had arrived (D. V. Lindley, The
+theory of queues with a single server, 1952). Cross traffic that filled the queue looks the same. So this test is used
+only for losses at a queue that is not full, if few packets waited for cross traffic, also around the losses. By
+Chernoff's bound, chance then has a probability of at most one in a thousand.
 """
 
 from __future__ import annotations
@@ -107,9 +106,7 @@ def lost_at_empty_queue(diagnosis: Diagnosis) -> Losses | None:
         return None
     min_bytes = int(segments.payload_bytes[delays.place].min())
     if 2 * np.count_nonzero(segments.payload_bytes[lost] >= min_bytes) < len(lost):
-        delays = data_delays(
-            diagnosis.transfer, segments, of_any_size=True
-        )  # it is small ones that were lost
+        delays = data_delays(diagnosis.transfer, segments, of_any_size=True)  # it is small ones that were lost
     lost = repaired_losses(diagnosis)
     if delays is None or len(lost) < _MIN_RUNS:
         return None
@@ -252,8 +249,7 @@ _LARGE, _GRAIN = 0.5, 0.25
 """The lost packets must increase the next delay by at least `_LARGE`, and the measured increase may differ by
 at most `_GRAIN`, both as parts of the time that the link needs for a segment."""
 _NOT_FULL_BEHIND = 0.8
-"""Maximum part of the longest delay at which a queue was not full: cross traffic makes a full queue drop
-packets."""
+"""Maximum part of the longest delay at which a queue was not full: cross traffic makes a full queue drop packets."""
 _MOST_BEYOND = 0.05
 """Maximum share of packets that waited for cross traffic, or less than the own packets explain: at most 0.02
 in 33 known recordings with such losses. Even with 0.2, none of 266 recordings without random losses is wrong,
@@ -335,9 +331,7 @@ def _runs(diagnosis: Diagnosis, delays: PacketDelays, lost: Array) -> _Runs:
     return _Runs(first[known], last[known], before[known], after[known])
 
 
-def _served(
-    diagnosis: Diagnosis, delays: PacketDelays, own_ns: float, lost: Array, runs: _Runs
-) -> tuple[Array, Array]:
+def _served(diagnosis: Diagnosis, delays: PacketDelays, own_ns: float, lost: Array, runs: _Runs) -> tuple[Array, Array]:
     """Return two masks over the runs of losses: those that can be tested, and those that the link had sent.
 
     A run can be tested if the next packet's delay depends on whether the link spent time on the lost ones.
@@ -354,9 +348,7 @@ def _served(
     return is_told, is_told & (np.abs(waited_ns - served_ns) <= _GRAIN * own_ns)
 
 
-def _beyond_around(
-    diagnosis: Diagnosis, delays: PacketDelays, waits: Waits, lost: Array, runs: _Runs
-) -> float | None:
+def _beyond_around(diagnosis: Diagnosis, delays: PacketDelays, waits: Waits, lost: Array, runs: _Runs) -> float | None:
     """Return the share of packets near the losses that waited for cross traffic; None if they are too few.
 
     Near means within a round trip.

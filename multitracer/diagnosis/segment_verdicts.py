@@ -77,8 +77,7 @@ def main_capture(recording: Recording) -> Capture:
     """
     if not recording.captures:
         raise InputError(
-            f"{recording.name}: this recording contains no capture; name a capture, or a "
-            "session with a capture"
+            f"{recording.name}: this recording contains no capture; name a capture, or a session with a capture"
         )
     if len(recording.captures) == 1 or not len(recording):
         return recording.captures[0]
@@ -112,22 +111,16 @@ def segment_verdicts(recording: Recording, capture: Capture) -> SegmentVerdicts:
 
 def _is_alone(recording: Recording, capture: Capture) -> bool:
     """Return whether a capture is the only log of the recording."""
-    return not recording.inputs.listed and all(
-        other is capture or not len(other) for other in recording.captures
-    )
+    return not recording.inputs.listed and all(other is capture or not len(other) for other in recording.captures)
 
 
 def _judge_all(judged: SegmentVerdicts, recording: Recording, capture: Capture, sides: Array) -> None:
     """Write the verdicts on the given directions into `judged`, in place; only this capture is used."""
     for connections, examined in capture.analysis.examined(np.unique(sides >> 1)):
         own = sides[np.isin(sides >> 1, connections)]
-        vantage = [
-            vantage_of(recording, capture, side // 2 + 1, reverse=bool(side & 1)) for side in own.tolist()
-        ]
+        vantage = [vantage_of(recording, capture, side // 2 + 1, reverse=bool(side & 1)) for side in own.tolist()]
         side = 2 * np.searchsorted(connections, own >> 1) + (own & 1)
-        verdicts = judge_all(
-            examined.segments(), examined.sack_blocks(), examined.bounds, side, np.array(vantage)
-        )
+        verdicts = judge_all(examined.segments(), examined.sack_blocks(), examined.bounds, side, np.array(vantage))
         rows = examined.rows[verdicts["row"]]
         which = np.flatnonzero(judged.kind[rows] == SegmentClass.RETRANSMISSION)
         _write(judged, rows[which], verdicts, which)

@@ -51,9 +51,7 @@ _PART_HELP = {
     LimitSubtype.PEER: "a peer that sends its requests sooner, or several at once",
     LimitSubtype.NAGLE: "TCP_NODELAY, or writing the whole message at once",
     LimitSubtype.LATENCY: "fewer round trips: several requests at once, larger ones, or a shorter path",
-    LimitSubtype.REPAIR: (
-        "less loss: a lost request alone waits for a timer, as nothing behind it shows the loss"
-    ),
+    LimitSubtype.REPAIR: ("less loss: a lost request alone waits for a timer, as nothing behind it shows the loss"),
 }
 _ANSWERS_HELP = {LimitSubtype.PEER: "a peer that answers sooner, or data that do not wait for its answers"}
 """Remedies if the data are the initiator's, so that its peer answers."""
@@ -109,9 +107,7 @@ def headline_of(limited: Limited) -> Headline:
     return Headline(limit, capture, share, own[0].confidence, sentence, helps)
 
 
-def _main_parts(
-    limited: Limited, own: list[LimitShare], next_share: float
-) -> tuple[list[LimitShare], list[str]]:
+def _main_parts(limited: Limited, own: list[LimitShare], next_share: float) -> tuple[list[LimitShare], list[str]]:
     """Return the rows of the largest limit that the first sentence names, and sentences about other rows.
 
     One subtype stands for its limit if it is most of it, and no other limit is larger than it; otherwise all
@@ -196,17 +192,11 @@ def _help(limited: Limited, limit: Limit, part: LimitSubtype) -> str:
 def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float) -> str:
     basis = f"{share:.0%} of {lasted(limited.total_s)}, {parts[0].confidence.label}"
     if limit is Limit.UNKNOWN:
-        return (
-            f"What limited it is not known ({basis}): {limited.reason or 'nothing in the packets shows it'}."
-        )
+        return f"What limited it is not known ({basis}): {limited.reason or 'nothing in the packets shows it'}."
     if limit is Limit.LINK and share > 1 - WORTH_SAYING:
         others = max((row.share for row in limited.shares if row.limit is not limit), default=0.0)
         rest = f"nothing else cost more than {max(int(np.ceil(others * 100)), 1)} %"
-        at = (
-            f": a policer let no more through{policed_to(limited)}"
-            if is_policed(limited)
-            else at_rate(limited)
-        )
+        at = f": a policer let no more through{policed_to(limited)}" if is_policed(limited) else at_rate(limited)
         return f"The link was the limit{at} ({basis}); {rest}."
     begin = "Mostly" if share >= MOSTLY else "The largest part was"
     words = {row.part: what_happened(limited, limit, row.part) for row in parts}
@@ -260,9 +250,7 @@ def _noun(limited: Limited, limit: Limit, part: LimitSubtype = LimitSubtype.NONE
         return _NOUNS[limit]
     if part in _PATH_NOUNS:
         return _PATH_NOUNS[part]
-    server, client = (
-        ("the server", "the client") if limited.transfer.reverse else ("the client", "the server")
-    )
+    server, client = ("the server", "the client") if limited.transfer.reverse else ("the client", "the server")
     return client if part is LimitSubtype.PEER else server
 
 
@@ -361,10 +349,7 @@ def _opened(limited: Limited, seconds: float) -> str:
     is_client = limited.view is Viewpoint.RECEIVER and transfer.reverse
     if not is_client or not 0 < connected_s < seconds:
         return lasted(seconds, 2)
-    return (
-        f"{lasted(connected_s, 2)} to connect, and {lasted(seconds - connected_s, 2)} more until "
-        "the server knew"
-    )
+    return f"{lasted(connected_s, 2)} to connect, and {lasted(seconds - connected_s, 2)} more until the server knew"
 
 
 def _though(limited: Limited) -> str:
@@ -375,19 +360,13 @@ def _though(limited: Limited) -> str:
 
 
 def _or_window(limited: Limited) -> str:
-    return (
-        ", or the congestion window stood still"
-        if limited.view in (Viewpoint.SENDER, Viewpoint.RECEIVER)
-        else ""
-    )
+    return ", or the congestion window stood still" if limited.view in (Viewpoint.SENDER, Viewpoint.RECEIVER) else ""
 
 
 def _of_application(part: LimitSubtype, seconds: float, lengths: Array, *, asks: str) -> str:
     """Return a clause about the application; `asks` is what the peer sends: requests or answers."""
     typical, many = float(np.median(lengths)), len(lengths)
-    part, asks = (
-        (LimitSubtype.PEER, "sent more") if (part, asks) == (LimitSubtype.THINK, "answered") else (part, asks)
-    )
+    part, asks = (LimitSubtype.PEER, "sent more") if (part, asks) == (LimitSubtype.THINK, "answered") else (part, asks)
     if part is LimitSubtype.THINK:
         if many == 1:
             return f"it took {about(typical)} to begin its answer"

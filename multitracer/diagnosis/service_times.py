@@ -41,8 +41,7 @@ _JOINED, _GRAIN_JOINED, _MEANT = 1.5, 1.0, 4
 """Offload is assumed for arrivals of this many segments; then `_GRAIN_JOINED` replaces `_GRAIN`, and gaps are
 means over `_MEANT` segments, because devices hold back some segments longer than others."""
 _MOST_GRAIN = 0.5
-"""Maximum tolerance of a wait, as part of the gap itself: a sender that spaces its packets makes long
-gaps."""
+"""Maximum tolerance of a wait, as part of the gap itself: a sender that spaces its packets makes long gaps."""
 _OFTEN = 0.05
 """Minimum share of joined arrivals from which on offload is assumed: a host that was busy once also joins
 some. Not measured."""
@@ -51,8 +50,8 @@ _MIN_CHUNK = 8  # of 8 gaps a quartile rests on two. Not measured
 _CHUNKS = 24
 """Minimum number of chunks; with fewer gaps the chunks are smaller."""
 _MOST_CHUNKS = 300
-"""Maximum number of chunks; with more gaps the chunks are larger, because each chunk is tried as the place of
-a step."""
+"""Maximum number of chunks; with more gaps the chunks are larger, because each chunk is tried as the place of a step.
+"""
 _AROUND_NS = NS_PER_S
 """Time before and after a segment, in ns, over which the minimum delay is taken: a path may become longer."""
 
@@ -155,9 +154,7 @@ def _at_receiver(seen: Observed, transfer: Transfer) -> AggregatedArrivals:
     sends, number = seen.sends, np.arange(len(seen.sends))
     full = (sends.end - sends.begin) / seen.mss_bytes
     came_ns = transfer.sender["time_ns"][sends.row]
-    return AggregatedArrivals(
-        number, number, sends.row, sends.time_ns, came_ns, np.where(full >= _FULL, full, 0)
-    )
+    return AggregatedArrivals(number, number, sends.row, sends.time_ns, came_ns, np.where(full >= _FULL, full, 0))
 
 
 def _at_both_points(carried: Carried, full_bytes: int) -> AggregatedArrivals | None:
@@ -296,8 +293,8 @@ _FACTOR = 1.3
 _CONSISTENT = 0.9
 """Minimum share of the chunks on either side that lie on their side of the middle."""
 _EXPLAINED = 0.8
-"""Minimum share of the variation of the chunks that one step explains: at least 0.97 at steps, at most 0.5
-elsewhere."""
+"""Minimum share of the variation of the chunks that one step explains: at least 0.97 at steps, at most 0.5 elsewhere.
+"""
 
 
 class RateStep(NamedTuple):

@@ -31,8 +31,7 @@ _LARGE, _SMALL = 0.5, 0.2
 (`_SMALL`), as multiples of the time that the link needs for a segment."""
 _MOST_JOINED = 16  # segments in one: of more the error of the link's own time is one of theirs. Not measured
 _MOST = 4
-"""Maximum number of segments of cross traffic counted before one own segment: a longer path makes one long
-wait."""
+"""Maximum number of segments of cross traffic counted before one own segment: a longer path makes one long wait."""
 _SOME, _SHARED_CHUNKS = 0.15, 0.1
 """A chunk has cross traffic if at least `_SOME` of its segments waited for it. At least `_SHARED_CHUNKS` of
 the chunks must have it: with random losses, reordering and steps of the delay, up to 0.08 of them seem to."""
@@ -48,8 +47,8 @@ are not whole segments."""
 _MIN_WORK, _MOST_WAITING = 0.025, 0.3
 """Minimum share of the time that cross traffic used, and maximum share of segments that waited for it."""
 _NEGATIVE = 0.02
-"""Maximum share of segments that waited less than the own packets explain: with more, the link's own time is
-unknown."""
+"""Maximum share of segments that waited less than the own packets explain: with more, the link's own time is unknown.
+"""
 
 
 class WorkOfOthers(NamedTuple):

@@ -34,8 +34,7 @@ def explained(recording: Recording, connection: tuple[Capture, int] | None = Non
     Returns
     -------
     Diagnosis or None
-        None if there is no connection, or its packets have no times; the function then adds a warning to the
-        recording.
+        None if there is no connection, or its packets have no times; the function then adds a warning to the recording.
     """
     if not len(recording):
         recording.warn_once(

@@ -10,8 +10,7 @@ Invariants: times are link time of the sender's clock, in ns since 1970. The clo
 Perfetto's default; a clock snapshot relates it to the time since 1970. Slices of one track never overlap.
 Packets are written one by one; texts from the input are printable and of bounded length.
 
-Sources: Protocol Buffers, "Encoding"; Perfetto, protos/perfetto/trace (TracePacket, TrackDescriptor,
-TrackEvent).
+Sources: Protocol Buffers, "Encoding"; Perfetto, protos/perfetto/trace (TracePacket, TrackDescriptor, TrackEvent).
 """
 
 from __future__ import annotations
@@ -170,13 +169,9 @@ class Trace:
         self._event(begin_ns, integer(9, _BEGIN) + integer(11, track) + _name(23, name) + _more(notes, flows))
         self._event(end_ns, integer(9, _END) + integer(11, track))
 
-    def instant(
-        self, track: int, time_ns: int, name: str, notes: Notes, flows: FlowArrows = _NO_FLOWS
-    ) -> None:
+    def instant(self, track: int, time_ns: int, name: str, notes: Notes, flows: FlowArrows = _NO_FLOWS) -> None:
         """Write an event without a duration."""
-        self._event(
-            time_ns, integer(9, _INSTANT) + integer(11, track) + _name(23, name) + _more(notes, flows)
-        )
+        self._event(time_ns, integer(9, _INSTANT) + integer(11, track) + _name(23, name) + _more(notes, flows))
 
     def count(self, track: int, time_ns: int, value: float) -> None:
         """Write a value of a counter; it is valid from this time until the next value."""
@@ -348,11 +343,7 @@ def _write_findings(trace: Trace, diagnosis: Diagnosis, placed: Placed) -> int:
         if track is None:
             left_out += 1
             continue
-        notes = {
-            "what happened": finding.sentence,
-            "cost in s": finding.cost_s,
-            "what would help": finding.help,
-        }
+        notes = {"what happened": finding.sentence, "cost in s": finding.cost_s, "what would help": finding.help}
         notes |= {"evidence": " ".join(finding.evidence)}
         trace.slice(track, first, max(first, last), finding.kind, notes)
     return left_out
@@ -431,9 +422,7 @@ def _write_acks(trace: Trace, transfer: Transfer, placed: Placed, chains: _Chain
     track = trace.track("ACKs")
     for row, cells, time_ns, _ in _cells(transfer, rows, placed, sender["time_ns"][rows]):
         notes = {name: cells[name] for name in ("ack_bytes", "window_bytes", "frame")}
-        trace.instant(
-            track, time_ns, _ack_words(cells), notes, FlowArrows(to=tuple(chains.of_acks.get(row, ())))
-        )
+        trace.instant(track, time_ns, _ack_words(cells), notes, FlowArrows(to=tuple(chains.of_acks.get(row, ()))))
 
 
 def _end_times(transfer: Transfer, rows: Array, chains: _Chains) -> Array:
@@ -454,9 +443,7 @@ def _timed(transfer: Transfer, rows: Array) -> Array:
     return kept
 
 
-def _cells(
-    transfer: Transfer, rows: Array, placed: Placed, ends: Array
-) -> Iterator[tuple[int, Row, int, int]]:
+def _cells(transfer: Transfer, rows: Array, placed: Placed, ends: Array) -> Iterator[tuple[int, Row, int, int]]:
     """Yield row number, row, time and end of each segment; only a limited number of rows is in memory."""
     names = ("seq_bytes", "payload_bytes", "ack_bytes", "window_bytes", "frame", "flags", "kind")
     for begin in range(0, len(rows), _AT_ONCE):
@@ -523,7 +510,5 @@ def write_trace(stream: BinaryIO, recording: Recording, diagnosis: Diagnosis) ->
 
 def _link_bounds(bounds_ns: Bounds, speed: float, origin_ns: int) -> Bounds:
     """Convert bounds of recorded time to link time."""
-    begin, end = (
-        None if side is None else origin_ns + round((side - origin_ns) * speed) for side in bounds_ns
-    )
+    begin, end = (None if side is None else origin_ns + round((side - origin_ns) * speed) for side in bounds_ns)
     return begin, end

@@ -5,9 +5,8 @@ The module defines, in this order: the first words of comments, and colour rules
 in order of time, read again from the files; and `write_pcapng`, which writes a section with the headline, an
 interface for each capture point, and the records with their comments.
 
-Invariants: each record is written byte for byte with its original length; records that cannot be written are
-counted with the reason. A comment is printable text; names in it have a bounded length. Time stamps are
-nanoseconds since 1970.
+Invariants: each record is written byte for byte with its original length; records that cannot be written are counted
+with the reason. A comment is printable text; names in it have a bounded length. Time stamps are nanoseconds since 1970.
 
 Sources: draft-ietf-opsawg-pcapng; Wireshark User's Guide, "Packet colorization".
 """
@@ -58,8 +57,7 @@ _RULES = (
     ("evidence", EVIDENCE, "#f0d7ec", "#1c2430"),
 )
 """Colour rules: name, first word of the comment, background and text colour. The hues are those of
-`figures/palette.py`; the contrast of the text is at least 7 : 1 (WCAG 2.2, 1.4.6). The first matching rule
-applies."""
+`figures/palette.py`; the contrast of the text is at least 7 : 1 (WCAG 2.2, 1.4.6). The first matching rule applies."""
 
 
 def colour_rules() -> str:
@@ -111,9 +109,7 @@ class Remarks:
     of_rows: dict[int, list[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, recording: Recording, capture: Capture, diagnosis: Diagnosis | None, names: list[str]
-    ) -> Remarks:
+    def of(cls, recording: Recording, capture: Capture, diagnosis: Diagnosis | None, names: list[str]) -> Remarks:
         """Return the comments for a capture point, with the incidents of the diagnosed transfer."""
         verdicts = segment_verdicts(recording, capture)
         missed = np.zeros(len(capture.tables.segments), dtype=bool)
@@ -319,8 +315,7 @@ class PointRecords:
                 begin = int(records.start[i])
                 packet = records.data[begin : begin + int(records.captured[i])].tobytes()
                 yield CapturedPacket(
-                    *(int(time_ns[i]), packet, int(records.original[i]), int(link[i]), index),
-                    before + i + 1,
+                    *(int(time_ns[i]), packet, int(records.original[i]), int(link[i]), index), before + i + 1
                 )
             before += len(records)
 
@@ -335,8 +330,7 @@ def sources(recording: Recording) -> list[PointRecords]:
     """
     if not recording.captures:
         raise InputError(
-            f"{recording.name}: this recording contains no capture; name a capture, or a "
-            "session with a capture"
+            f"{recording.name}: this recording contains no capture; name a capture, or a session with a capture"
         )
     for capture in recording.captures:
         for file in capture.tables.files:
@@ -351,9 +345,7 @@ def sources(recording: Recording) -> list[PointRecords]:
     return captured
 
 
-def in_order(
-    captured: list[PointRecords], selection: Selection
-) -> Iterator[tuple[PointRecords, CapturedPacket]]:
+def in_order(captured: list[PointRecords], selection: Selection) -> Iterator[tuple[PointRecords, CapturedPacket]]:
     """Yield the records of all capture points by time; records of one point stay in file order."""
     if len(captured) == 1:
         yield from ((captured[0], record) for record in captured[0].records(selection))
@@ -364,9 +356,7 @@ def in_order(
         yield source, record
 
 
-def _keyed(
-    source: PointRecords, selection: Selection
-) -> Iterator[tuple[int, int, PointRecords, CapturedPacket]]:
+def _keyed(source: PointRecords, selection: Selection) -> Iterator[tuple[int, int, PointRecords, CapturedPacket]]:
     """Yield records with a sort key, the latest time so far: backward steps do not change the order."""
     latest = 0
     for record in source.records(selection):
@@ -442,9 +432,7 @@ def write_pcapng(
         _Point(source, Remarks.of(recording, source.capture, diagnosis, each))
         for source, each in zip(captured, names, strict=True)
     ]
-    stream.write(
-        section_header(application=f"MultiTracer {__version__}", comment=_answer(recording, diagnosis))
-    )
+    stream.write(section_header(application=f"MultiTracer {__version__}", comment=_answer(recording, diagnosis)))
     interfaces: dict[tuple[int, int], int] = {}
     for source, record in in_order(captured, selection):
         key = source.place, record.link_type
@@ -532,10 +520,7 @@ def _interface(source: PointRecords, link_type: int, snap_bytes: int | None) -> 
 
 
 def _end(
-    stream: BinaryIO,
-    recording: Recording,
-    captured: list[PointRecords],
-    interfaces: dict[tuple[int, int], int],
+    stream: BinaryIO, recording: Recording, captured: list[PointRecords], interfaces: dict[tuple[int, int], int]
 ) -> None:
     """Write the number of packets that capture programs dropped, and warn about records that were omitted."""
     for source in captured:
@@ -546,9 +531,7 @@ def _end(
         last = max((file.last_ns for file in capture.files if file.last_ns is not None), default=0)
         if dropped and numbers and last >= 0:
             received = sum(file.packets for file in capture.files) + sum(dropped)
-            stream.write(
-                statistics_block(time_ns=last, interface=numbers[0], received=received, dropped=sum(dropped))
-            )
+            stream.write(statistics_block(time_ns=last, interface=numbers[0], received=received, dropped=sum(dropped)))
         if source.left_out:
             recording.warn_once(
                 f"{source.capture.point.name}: {count(source.left_out, 'packet')} left out: no time that "

@@ -209,9 +209,7 @@ def tsg(exchange: Exchange) -> Iterator[str]:
         [heading(f"{exchange.ends} (time sequence graph)", "time", "sequence number", axes="timeval double")],
         _sent(exchange),
         _steps(exchange, exchange.segments["ack_bytes"], "green", "dtick"),
-        _steps(
-            exchange, exchange.segments["ack_bytes"] + exchange.segments["window_bytes"], "yellow", "utick"
-        ),
+        _steps(exchange, exchange.segments["ack_bytes"] + exchange.segments["window_bytes"], "yellow", "utick"),
         _closed(exchange),
         _sacks(exchange),
     )
@@ -237,9 +235,7 @@ def _sent(exchange: Exchange) -> Iterator[str]:
 def _upper_end(at: str, high: int, flags: int) -> str:
     if flags & Flag.FIN:
         return f"box {at} {high}\n"
-    return (
-        f"diamond {at} {high} white\ndot {at} {high} white\n" if flags & Flag.PSH else f"uarrow {at} {high}\n"
-    )
+    return f"diamond {at} {high} white\ndot {at} {high} white\n" if flags & Flag.PSH else f"uarrow {at} {high}\n"
 
 
 def _marked(exchange: Exchange) -> set[int]:
@@ -259,9 +255,7 @@ def _steps(exchange: Exchange, level: Array, colour: str, tick: str) -> Iterator
     """Yield a step curve of the ACK number or the window, with a tick where a segment did not change it."""
     before: tuple[str, int] | None = None
     yield f"{colour}\n"
-    for stamp, value in rows(
-        exchange.segments["time_ns"][exchange.back], level[exchange.back] + exchange.origin
-    ):
+    for stamp, value in rows(exchange.segments["time_ns"][exchange.back], level[exchange.back] + exchange.origin):
         at = moment(stamp)
         if before is not None:
             yield f"line {before[0]} {before[1]} {at} {before[1]}\n"
@@ -275,9 +269,7 @@ def _steps(exchange: Exchange, level: Array, colour: str, tick: str) -> Iterator
 def _closed(exchange: Exchange) -> Iterator[str]:
     """Yield a mark Z where the advertised window becomes 0."""
     segments, opens = exchange.segments, np.uint16(Flag.SYN | Flag.FIN | Flag.RST)
-    closed = (segments["window_bytes"][exchange.back] == 0) & (
-        (segments["flags"][exchange.back] & opens) == 0
-    )
+    closed = (segments["window_bytes"][exchange.back] == 0) & ((segments["flags"][exchange.back] & opens) == 0)
     for stamp, value in rows(*(segments[name][exchange.back[closed]] for name in ("time_ns", "ack_bytes"))):
         yield f"red\natext {moment(stamp)} {value + exchange.origin}\nZ\n"
 
@@ -340,9 +332,7 @@ def tput(exchange: Exchange) -> Iterator[str]:
 
     The throughput includes retransmissions.
     """
-    time, size = (
-        exchange.segments[name][exchange.payload].astype(np.int64) for name in ("time_ns", "payload_bytes")
-    )
+    time, size = (exchange.segments[name][exchange.payload].astype(np.int64) for name in ("time_ns", "payload_bytes"))
     sent = np.cumsum(size)
     begin = int(exchange.segments["time_ns"][exchange.own[0]]) if len(exchange.own) else 0
     each = np.diff(time, prepend=begin)
@@ -435,9 +425,7 @@ MOST_CONNECTIONS = 50
 _PLOTS = {"tsg": tsg, "owin": owin, "rtt": rtt, "tput": tput, "ssize": ssize}
 
 
-def write_plots(
-    folder: Path, recording: Recording, chosen: Iterable[tuple[Capture, int]] | None = None
-) -> None:
+def write_plots(folder: Path, recording: Recording, chosen: Iterable[tuple[Capture, int]] | None = None) -> None:
     """Write eleven plots of each connection into a folder.
 
     Parameters
@@ -457,8 +445,7 @@ def write_plots(
         chosen = recording.largest(MOST_CONNECTIONS)
         if not chosen:
             raise InputError(
-                f"{recording.name}: this recording contains no TCP connection; name a "
-                "capture with a TCP connection"
+                f"{recording.name}: this recording contains no TCP connection; name a capture with a TCP connection"
             )
         if len(recording) > MOST_CONNECTIONS:
             many = f"the {MOST_CONNECTIONS} largest of {count(len(recording), 'connection')}"
@@ -474,10 +461,7 @@ def _write_connection(
     folder: Path, recording: Recording, capture: Capture, number: int, verdicts: SegmentVerdicts
 ) -> None:
     segments = capture.analysis.tcp_segments(number)
-    both = (
-        Exchange(capture, number, False, segments, verdicts),
-        Exchange(capture, number, True, segments, verdicts),
-    )
+    both = (Exchange(capture, number, False, segments, verdicts), Exchange(capture, number, True, segments, verdicts))
     ends = letters(2 * (capture.offset + number - 1)), letters(2 * (capture.offset + number - 1) + 1)
     for exchange, (source, target) in zip(both, (ends, ends[::-1]), strict=True):
         for name, plot in _PLOTS.items():

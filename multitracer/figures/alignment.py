@@ -66,9 +66,7 @@ def alignment_figure(clocks: Clocks, *, theme: ThemeName = "light") -> go.Figure
     shown = [r for r in clocks.graph.relations if any(e.points is not None for e in r.estimates)]
     shown = sorted(shown, key=lambda r: r.source.host == r.target.host)[:_MOST_PANELS]
     if not shown:
-        raise InputError(
-            "there is no clock relation to draw; give a recording with at least two related clocks"
-        )
+        raise InputError("there is no clock relation to draw; give a recording with at least two related clocks")
     panels = [_panel(number, relation) for number, relation in enumerate(shown)]
     height_px = 154 + round(_PANEL_PX * sum(panel.share for panel in panels))
     drawn = figure(panels, origin_ns=0, theme=theme, height_px=height_px)

@@ -84,9 +84,7 @@ def _reasons_cell(table: Table, without: list[int]) -> SheetPanel:
     reasons = [f"{table['x'][row]} and {table['y'][row]}: {table['reason'][row]}" for row in without]
     more = f"; and {len(reasons) - _MOST_PAIRS:,} more pairs" if len(reasons) > _MOST_PAIRS else ""
     hidden = {"visible": False}
-    return SheetPanel(
-        "Without a number", 1, hidden, hidden, " ", more="; ".join(reasons[:_MOST_PAIRS]) + more
-    )
+    return SheetPanel("Without a number", 1, hidden, hidden, " ", more="; ".join(reasons[:_MOST_PAIRS]) + more)
 
 
 def _short(name: str) -> str:

@@ -32,8 +32,7 @@ _MOST_POINTS = 2000
 """Maximum points of a curve: two for each pixel of a wide screen."""
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _WINDOWS = 50
-"""The default window is the displayed time divided by this number, rounded up to a round number of
-seconds."""
+"""The default window is the displayed time divided by this number, rounded up to a round number of seconds."""
 _ROUND = tuple(digit * 10.0**power for power in range(7) for digit in (1, 2, 5))
 
 
@@ -105,10 +104,7 @@ def default_window_s(sessions: Sequence[Sequence[FlowCurve]]) -> float:
 
 
 def _drawn(
-    sessions: Sequence[Sequence[FlowCurve]],
-    axes: _Axes,
-    points: Callable[[FlowCurve], Props],
-    theme: ThemeName,
+    sessions: Sequence[Sequence[FlowCurve]], axes: _Axes, points: Callable[[FlowCurve], Props], theme: ThemeName
 ) -> go.Figure:
     names = _names(sessions)
     traces = []

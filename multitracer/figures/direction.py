@@ -58,12 +58,7 @@ class FigureDirection:
 
     @classmethod
     def of(
-        cls,
-        analysis: Analysis,
-        connection: int,
-        *,
-        reverse: bool | None = None,
-        vantage: Vantage | None = None,
+        cls, analysis: Analysis, connection: int, *, reverse: bool | None = None, vantage: Vantage | None = None
     ) -> FigureDirection:
         """Return a direction of a connection (from 1); by default the one with more unique bytes.
 
@@ -103,9 +98,7 @@ class FigureDirection:
         mask: Array = (self.segments["kind"] & np.uint32(kind)) != 0
         return mask
 
-    def series(
-        self, name: str, role: str, rows: Array, value: Array, *, rare: bool = False, doc: str
-    ) -> Series:
+    def series(self, name: str, role: str, rows: Array, value: Array, *, rare: bool = False, doc: str) -> Series:
         """Return the series `prefix_name` of the rows that the mask `rows` selects.
 
         `value` is for all segments.

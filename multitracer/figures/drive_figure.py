@@ -107,8 +107,7 @@ _TICKS_PER_M = 1_000_000
 LEVEL = "zero_level"
 """Role of the constant series at the level without a signal; it contains no measurements."""
 WITHOUT_DISTANCE = frozenset({"sequence", "phase", "travelled"})
-"""Keys of the panels that have no meaning over distance: bytes and phases of a transfer, and the distance
-itself."""
+"""Keys of the panels that have no meaning over distance: bytes and phases of a transfer, and the distance itself."""
 
 
 @dataclass(frozen=True)
@@ -230,8 +229,6 @@ class _Chunks:
         times = np.maximum(last - first, 0)
         pair = np.repeat(np.arange(len(begin)), times)
         chunk = np.arange(len(pair)) - np.repeat(np.cumsum(times) - times, times) + first[pair]
-        both = np.column_stack(
-            [np.maximum(begin[pair], self._begin[chunk]), np.minimum(end[pair], self._end[chunk])]
-        )
+        both = np.column_stack([np.maximum(begin[pair], self._begin[chunk]), np.minimum(end[pair], self._end[chunk])])
         value = np.tile([1, 0], len(both)).astype(np.int64)
         return replace(series, time_ns=self._ticks(both.ravel()), value=value)

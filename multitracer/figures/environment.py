@@ -6,9 +6,8 @@ simultaneous changes but not their size. `panels` shows the same curves on axes 
 `radio_context_panels` shows the `RadioContext` of a recording: power, quality, share of lost blocks, rates,
 speed and distance; `cell_strip` the serving cell.
 
-Invariants: a line connects two readings only if no reading is missing between them; a value is that of the
-log, in the unit of the panel; a missing value has no point. The dashed line is the level that a modem reports
-without a signal.
+Invariants: a line connects two readings only if no reading is missing between them; a value is that of the log, in the
+unit of the panel; a missing value has no point. The dashed line is the level that a modem reports without a signal.
 """
 
 from __future__ import annotations
@@ -24,18 +23,7 @@ from multitracer.figures.palette import LOOKS
 from multitracer.figures.rtt_size import on_cell
 from multitracer.figures.series import BREAK, Series
 from multitracer.figures.sheet import Sheet, SheetPanel, axis_name
-from multitracer.figures.stack import (
-    BIT_RATE,
-    DBM,
-    DECIBEL,
-    METRES,
-    METRES_PER_S,
-    PERCENT,
-    PLAIN,
-    Panel,
-    Unit,
-    plain,
-)
+from multitracer.figures.stack import BIT_RATE, DBM, DECIBEL, METRES, METRES_PER_S, PERCENT, PLAIN, Panel, Unit, plain
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
@@ -113,14 +101,11 @@ def default_size(transport: Transport) -> int:
     """Return the largest message size at which less than half of the transactions were dropped."""
     lost = {size: float(np.mean(dropped(transport.at(size)))) for size in transport.sizes}
     return max(
-        (size for size in transport.sizes if lost[size] < _HALF),
-        default=min(transport.sizes, key=lost.__getitem__),
+        (size for size in transport.sizes if lost[size] < _HALF), default=min(transport.sizes, key=lost.__getitem__)
     )
 
 
-def overlay(
-    transports: Sequence[Transport], size_bytes: int | None = None, *, theme: ThemeName = "light"
-) -> go.Figure:
+def overlay(transports: Sequence[Transport], size_bytes: int | None = None, *, theme: ThemeName = "light") -> go.Figure:
     """Return the overlay figure for one message size: a panel for each transport, over its transactions.
 
     Parameters
@@ -182,9 +167,7 @@ def _overlaid(transport: Transport, size: int, theme: ThemeName) -> tuple[SheetP
     return SheetPanel(title, _OVERLAY_PX, x_axis, y_axis, shapes=shapes, more=explanation), traces
 
 
-def panels(
-    transports: Sequence[Transport], size_bytes: int | None = None, *, theme: ThemeName = "light"
-) -> go.Figure:
+def panels(transports: Sequence[Transport], size_bytes: int | None = None, *, theme: ThemeName = "light") -> go.Figure:
     """Return the figure of RTT, efficiency, RSSI, BLER and cell busy for one message size over time.
 
     Parameters and errors are those of `overlay`; each transport has its own time axis.
@@ -223,17 +206,13 @@ def _stacked(transport: Transport, size: int, theme: ThemeName) -> Iterator[tupl
         traces = [] if empty else [_trace(curve, began_s, curve.value, theme)]
         if first:
             traces += _diamonds(table, began_s, 1.1 * curve.ends[1] if not empty else 0.5, theme)
-        yield (
-            SheetPanel(title, height, x_axis, _y_axis(curve), empty, shapes=shapes, own_x=last, more=more),
-            traces,
-        )
+        yield (SheetPanel(title, height, x_axis, _y_axis(curve), empty, shapes=shapes, own_x=last, more=more), traces)
 
 
 def _chosen(transports: Sequence[Transport], size_bytes: int | None) -> list[tuple[Transport, int]]:
     """Return pairs of a transport and a message size.
 
-    They are the transports that have `size_bytes`; without a size, all transports with their
-    default size.
+    They are the transports that have `size_bytes`; without a size, all transports with their default size.
     """
     if size_bytes is None:
         return [(transport, default_size(transport)) for transport in transports[:_MOST_TRANSPORTS]]
@@ -307,8 +286,7 @@ def _trace(curve: _Curve, x: Array, y: Array, theme: ThemeName) -> Props:
         "customdata": curve.value,
         "line": {"color": colour, "width": look.size_px},
         "marker": {"color": colour, "size": 4, "symbol": look.symbol},
-        "hovertemplate": f"<b>{plain(curve.name)}</b> %{{customdata:.4~g}}{curve.unit}<br>at %{{x}}"
-        "<extra></extra>",
+        "hovertemplate": f"<b>{plain(curve.name)}</b> %{{customdata:.4~g}}{curve.unit}<br>at %{{x}}<extra></extra>",
     }
 
 
@@ -431,9 +409,7 @@ def cell_strip(cell_visits: CellVisits) -> Panel | None:
     """Return the strip panel of the serving cell over time; None if the phone reports no cell."""
     if not cell_visits.cells:
         return None
-    seconds = np.bincount(
-        cell_visits.table["cell"], weights=cell_visits.table["seconds"], minlength=cell_visits.cells
-    )
+    seconds = np.bincount(cell_visits.table["cell"], weights=cell_visits.table["seconds"], minlength=cell_visits.cells)
     ranked = np.argsort(-seconds, kind="stable")
     names = {int(row["cell"]): cell_name(row) for row in cell_visits.table.rows()}
     of_chunk = cell_visits.table["cell"][cell_visits.stay]

@@ -40,9 +40,7 @@ def epochs_figure(epochs: Table, *, title: str, unit: str, theme: ThemeName = "l
     y = {"title": {"text": unit}, "tickformat": "~s", "rangemode": "tozero"}
     empty = "" if known else "No handover has a value of this quantity near it."
     cells = [
-        SheetPanel(
-            f"{plain(title)} around handovers", _HEIGHT_PX, {}, y, empty, shapes=[_instant()], more=more
-        ),
+        SheetPanel(f"{plain(title)} around handovers", _HEIGHT_PX, {}, y, empty, shapes=[_instant()], more=more),
         SheetPanel("Handovers with a value", _COUNT_PX, x, {"rangemode": "tozero", "nticks": 3}, own_x=True),
     ]
     traces = [*(_lines(epochs, theme) if known else []), _counts(epochs, theme)]

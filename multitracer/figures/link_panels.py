@@ -41,13 +41,7 @@ LINK_ROLES = {
     "RlpSnd_rst": "link_reset",
 }
 """Role of each label in drawing order: the most important ones are last, on top."""
-LINK_UNASKED = frozenset(LINK_ROLES) - {
-    "RlpRcv_dup",
-    "RlpRcv_srej",
-    "RlpRcv_xoff",
-    "RlpRcv_xon",
-    "RlpRcv_rst",
-}
+LINK_UNASKED = frozenset(LINK_ROLES) - {"RlpRcv_dup", "RlpRcv_srej", "RlpRcv_xoff", "RlpRcv_xon", "RlpRcv_rst"}
 """Labels that are drawn by default; the events of all others are also in the sender's series."""
 LINK_RARE = frozenset(LINK_ROLES) - {"RlpSnd_data", "RlpRcv_data"}
 """Labels of series of rare events, in which each point is important."""

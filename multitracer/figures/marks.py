@@ -119,12 +119,7 @@ class Fit:
 
 
 def add_trends(
-    panels: list[Panel],
-    fits: Iterable[Fit] | None,
-    *,
-    origin_ns: int,
-    from_ns: int | None,
-    to_ns: int | None,
+    panels: list[Panel], fits: Iterable[Fit] | None, *, origin_ns: int, from_ns: int | None, to_ns: int | None
 ) -> None:
     """Add the requested lines to the panels of their series; the label of a line shows its slope.
 
@@ -174,8 +169,6 @@ def add_trends(
         end = line.end_ns if to_ns is None else min(line.end_ns, to_ns)
         edges = np.array([begin, end] if begin < end else [line.begin_ns, line.end_ns])
         value = np.rint([line.at(int(ns)) for ns in edges]).astype(np.int64)
-        doc = (
-            f"least-squares line through {line.points:,} points of {points.label}; its slope is a throughput"
-        )
+        doc = f"least-squares line through {line.points:,} points of {points.label}; its slope is a throughput"
         label = f"{name}: {line.slope_per_s:,.0f} B/s"
         panel.series.append(Series(label, "trend", edges, value, doc=doc))

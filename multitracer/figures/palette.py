@@ -277,5 +277,4 @@ SCALES = {
     "TcpSnd_rtt": Scale("Round-trip time", "ms", (3e7, 6e7, 1e8, 2e8, 1e9), high_is_good=False, factor=1e-6),
     "Gps_speed": Scale("Speed", "km/h", (5 / 3.6, 15 / 3.6, 30 / 3.6, 50 / 3.6, 90 / 3.6), factor=3.6),
 }
-"""Colour scales by the label of a series. The class limits are typical of drive-test reports; not
-measured."""
+"""Colour scales by the label of a series. The class limits are typical of drive-test reports; not measured."""

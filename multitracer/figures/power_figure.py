@@ -116,11 +116,7 @@ def _panels(
     cells = [
         SheetPanel("Congestion window", _PANEL_PX, axis, {"title": {"text": "bytes"}}, unknown, own_x=False),
         SheetPanel(
-            "Throughput, moving average over 100 ms",
-            _PANEL_PX,
-            axis,
-            {"title": {"text": "byte/s"}},
-            own_x=False,
+            "Throughput, moving average over 100 ms", _PANEL_PX, axis, {"title": {"text": "byte/s"}}, own_x=False
         ),
         SheetPanel("Sequence of what was sent", _PANEL_PX, axis, {"title": {"text": "bytes"}}, own_x=False),
         SheetPanel("Transmissions", _EVENTS_PX, lowest, {"showticklabels": False, "range": [0, 1]}),

@@ -70,9 +70,7 @@ def rtt_size_sheet(transports: Sequence[Transport], *, theme: ThemeName = "light
         cells.append(_rtt_cell(group, vary, other))
         number = len(cells)
         for each in group:
-            traces += [
-                trace | on_cell(number) for trace in (_line(each), *_expected(each), *_with_setup(each))
-            ]
+            traces += [trace | on_cell(number) for trace in (_line(each), *_expected(each), *_with_setup(each))]
         if any(each.table["dropped"].any() for each in group):
             cells[-1] = _without_labels(cells[-1])
             cells.append(_dropped_cell(group, number))
@@ -153,8 +151,7 @@ def _highest(group: Sequence[_Drawn]) -> float:
     curves = [table[name] for table in tables for name in ("median_s", "with_setup_s")]
     bars = [_upper(table)[np.isfinite(table["median_s"])] for table in tables]
     curve, bar = (
-        max((float(v) for c in columns for v in c if np.isfinite(v)), default=1.0)
-        for columns in (curves, bars)
+        max((float(v) for c in columns for v in c if np.isfinite(v)), default=1.0) for columns in (curves, bars)
     )
     return 1.06 * min(max(curve, bar), _MOST_ABOVE * curve)
 
@@ -162,8 +159,7 @@ def _highest(group: Sequence[_Drawn]) -> float:
 def _upper(table: Table) -> Array:
     """Return the upper end of each size's bar in s.
 
-    It is the 95th percentile of the RTT; if this is infinite because of dropped transactions, the
-    maximum.
+    It is the 95th percentile of the RTT; if this is infinite because of dropped transactions, the maximum.
     """
     return np.where(np.isinf(table["p95_s"]), table["most_s"], table["p95_s"])
 
@@ -280,9 +276,7 @@ def _dropped(each: _Drawn) -> Props:
         "x": table["size_bytes"] * each.shift,
         "y": np.where(table["dropped"] > 0, 100 * table["dropped"] / table["count"], np.nan),
         "marker": {"color": each.colour, "size": 9, "symbol": "diamond-open", "line": {"width": 1.6}},
-        "customdata": [
-            f"{_lost_words(row)}{': ' if row['why'] else ''}{plain(row['why'])}" for row in table.rows()
-        ],
+        "customdata": [f"{_lost_words(row)}{': ' if row['why'] else ''}{plain(row['why'])}" for row in table.rows()],
         "hovertemplate": f"<b>{plain(each.transport.name)}</b><br>%{{customdata}}<extra></extra>",
     }
 
@@ -356,20 +350,12 @@ def _reach(transports: Sequence[Transport]) -> list[float] | None:
     return [float(np.log10(min(done) / _ROOM)), float(np.log10(max(done) * _ROOM))] if done else None
 
 
-def _cell(
-    vary: str, size: int, here: Sequence[Transport], gap: str, number: int, *, several: bool
-) -> SheetPanel:
+def _cell(vary: str, size: int, here: Sequence[Transport], gap: str, number: int, *, several: bool) -> SheetPanel:
     rtts = [transport.rtt_s(transport.at(size)) for transport in here]
-    x_axis: Props = {
-        "type": "log",
-        "title": {"text": "RTT, s", "standoff": 4},
-        "tickvals": _TICKS,
-    }
+    x_axis: Props = {"type": "log", "title": {"text": "RTT, s", "standoff": 4}, "tickvals": _TICKS}
     if number > 1:
         x_axis["matches"] = "x"
-    y_axis = {"range": [-0.02, 1.04], "tickvals": [0, 0.5, 1]} | (
-        {"title": {"text": "share"}} if number == 1 else {}
-    )
+    y_axis = {"range": [-0.02, 1.04], "tickvals": [0, 0.5, 1]} | ({"title": {"text": "share"}} if number == 1 else {})
     empty = "" if any(np.isfinite(each).any() for each in rtts) else "All transactions were dropped."
     return SheetPanel(f"{size} bytes{f', {vary}' if several else ''}{gap}", _PANEL_PX, x_axis, y_axis, empty)
 

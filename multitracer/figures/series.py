@@ -27,8 +27,7 @@ BREAK = -(1 << 50)
 """Value of a point that interrupts a line: no line is drawn to this point or from it.
 
 `points/decoder.js` has the same constant. The zigzag encoding needs twice the difference of two values; with
-this constant, a double represents it exactly.
-"""
+this constant, a double represents it exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +82,7 @@ class Series:
     def take(self, index: Array | slice) -> Series:
         """Return the series with the selected points; `index` is an array of positions, a mask or a slice."""
         until, frame, file, answer = (
-            None if column is None else column[index]
-            for column in (self.until, self.frame, self.file, self.answer)
+            None if column is None else column[index] for column in (self.until, self.frame, self.file, self.answer)
         )
         return replace(
             self,

@@ -138,9 +138,7 @@ def figure(
     """Return the panels as a plotly figure with all points; the parameters are those of `plain_figure`."""
     import plotly.graph_objects as go  # noqa: PLC0415  plotly is optional, and slow to import
 
-    return go.Figure(
-        plain_figure(panels, origin_ns=origin_ns, theme=theme, height_px=height_px, x_axis=x_axis)
-    )
+    return go.Figure(plain_figure(panels, origin_ns=origin_ns, theme=theme, height_px=height_px, x_axis=x_axis))
 
 
 def plain_figure(
@@ -178,9 +176,7 @@ def plain(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def style(
-    series: Series, panel: Panel, axis: int, *, theme: ThemeName, x_axis: SharedAxis = TIME_AXIS
-) -> Props:
+def style(series: Series, panel: Panel, axis: int, *, theme: ThemeName, x_axis: SharedAxis = TIME_AXIS) -> Props:
     """Return the properties of a series' trace without the points: type, axis, style and hover text."""
     look = LOOKS[series.role]
     colour = look.colour(theme)
@@ -215,9 +211,7 @@ def placeholders(panels: list[Panel]) -> list[Props]:
     """Return a trace without points for each empty panel; plotly draws only axes that a trace uses."""
     blank = {"type": "scatter", "x": [None], "y": [None], "showlegend": False, "hoverinfo": "skip"}
     return [
-        blank | {"yaxis": "y" if axis == 1 else f"y{axis}"}
-        for axis, panel in enumerate(panels, 1)
-        if not panel.drawn
+        blank | {"yaxis": "y" if axis == 1 else f"y{axis}"} for axis, panel in enumerate(panels, 1) if not panel.drawn
     ]
 
 
@@ -320,10 +314,7 @@ def _shades(panel: Panel, origin_ns: int, theme: ThemeName) -> list[Props]:
         begins = np.flatnonzero(series.value[:-1] == 1)
         seconds = seconds_since(series.time_ns, origin_ns)
         colour = LOOKS[series.role].colour(theme)
-        shapes += [
-            _shade(begin, end, colour)
-            for begin, end in zip(seconds[begins], seconds[begins + 1], strict=True)
-        ]
+        shapes += [_shade(begin, end, colour) for begin, end in zip(seconds[begins], seconds[begins + 1], strict=True)]
     return sorted(shapes, key=lambda shape: shape["x0"] - shape["x1"])[:_MOST_SHADES]
 
 
@@ -372,13 +363,7 @@ def _words(panel: Panel, axis: int, theme: ThemeName) -> list[Props]:
     """Return the annotations of a panel: its title and, if the panel is empty, the reason."""
     reference = "y" if axis == 1 else f"y{axis}"
     base = {"xref": "paper", "yref": f"{reference} domain", "showarrow": False}
-    title = base | {
-        "x": 0,
-        "y": 1,
-        "xanchor": "left",
-        "yanchor": "bottom",
-        "text": f"<b>{plain(panel.title)}</b>",
-    }
+    title = base | {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "text": f"<b>{plain(panel.title)}</b>"}
     if panel.shades and panel.drawn:
         return [title, *([_key(panel, base, theme)] if _fits_in_a_line(panel) else [])]
     if panel.drawn:

@@ -1,8 +1,7 @@
 """The stacked figure: captures of both endpoints, variables of the sender, and the link over one time axis.
 
-Paper 004, sections 4.4 and 4.5; how to read it: docs/figures.md. It contains the complete time/sequence
-figure and, if they were recorded, the series of the receiver, the variables and phases of the sender, and the
-series of the link.
+Paper 004, sections 4.4 and 4.5; how to read it: docs/figures.md. It contains the complete time/sequence figure and, if
+they were recorded, the series of the receiver, the variables and phases of the sender, and the series of the link.
 """
 
 from __future__ import annotations
@@ -131,9 +130,7 @@ def stacked(
     for panel in panels:
         panel.series[:] = [thin(series) for series in panel.series]
     share = sum(panel.share for panel in panels) / _COMPLETE_SHARE
-    drawn = figure(
-        panels, origin_ns=origin_ns, theme=theme, height_px=max(_MIN_PX, round(_HEIGHT_PX * share))
-    )
+    drawn = figure(panels, origin_ns=origin_ns, theme=theme, height_px=max(_MIN_PX, round(_HEIGHT_PX * share)))
     drawn.update_xaxes(title_text=axis_title(transfer.speed))
     with_marks(drawn, panels, view.marks, origin_ns=origin_ns, theme=theme)
     worth = [place for place in stacked_places(transfer) if place.meets(view.from_ns, view.to_ns)]
@@ -150,13 +147,8 @@ def stacked_panels(transfer: Transfer, view: StackedView = WHOLE) -> list[Panel]
     """
     origin_ns, speed = axis_origin_ns(transfer.at_sender.capture), transfer.speed
     sent, reverse = transfer.at_sender, transfer.reverse
-    direction = FigureDirection.of(
-        sent.capture.analysis, sent.connection, reverse=reverse, vantage=transfer.vantage
-    )
-    phase, sequence, flight, *others = [
-        _phase_panel(transfer, view),
-        *time_sequence_panels(direction, speed=speed),
-    ]
+    direction = FigureDirection.of(sent.capture.analysis, sent.connection, reverse=reverse, vantage=transfer.vantage)
+    phase, sequence, flight, *others = [_phase_panel(transfer, view), *time_sequence_panels(direction, speed=speed)]
     # the link's series stand below TCP's marks, the receiver's above them
     offset = view.offset_bytes
     roles = {label: role for label, role in LINK_ROLES.items() if view.labels or label in LINK_UNASKED}
@@ -207,9 +199,7 @@ def chosen_panels(panels: list[Panel], patterns: Sequence[str]) -> list[Panel]:
     kept = [panel for panel in kept if panel.series]
     if not kept:
         there = ", ".join(s.label for panel in panels for s in panel.drawn)
-        raise InputError(
-            f"series: the figure has no series named {' or '.join(patterns)}; the series are {there}"
-        )
+        raise InputError(f"series: the figure has no series named {' or '.join(patterns)}; the series are {there}")
     return kept
 
 
@@ -233,9 +223,7 @@ def stacked_places(transfer: Transfer) -> list[NamedInterval]:
         room = (int(times.max()) - int(times.min())) // 10
         candidates.append(NamedInterval("link_reset", at - room // 4, at + room))
     sent, reverse = transfer.at_sender, transfer.reverse
-    direction = FigureDirection.of(
-        sent.capture.analysis, sent.connection, reverse=reverse, vantage=transfer.vantage
-    )
+    direction = FigureDirection.of(sent.capture.analysis, sent.connection, reverse=reverse, vantage=transfer.vantage)
     known, origin_ns = places(direction), axis_origin_ns(sent.capture)
     return [
         place_in_link_time(place, speed=transfer.speed, origin_ns=origin_ns)
@@ -247,9 +235,7 @@ _WORDS = {
     TcpPhase.SLOW_START: "cwnd below ssthresh: it doubles every round trip",
     TcpPhase.CONGESTION_AVOIDANCE: "cwnd at ssthresh or above: it grows slowly",
     TcpPhase.REDUCTION: "cwnd shrinks without a loss: ECN, or a drop in the host itself (CWR)",
-    TcpPhase.RECOVERY: (
-        "fast retransmit: ACKs reported a hole, and it is repaired while data continue to flow"
-    ),
+    TcpPhase.RECOVERY: ("fast retransmit: ACKs reported a hole, and it is repaired while data continue to flow"),
     TcpPhase.LOSS: "the retransmission timer expired; until all sent before is acknowledged",
 }
 

@@ -343,11 +343,7 @@ def _rate_window_ns(segments: Table, *, reverse: bool) -> int:
 
 
 def connection_figure(
-    capture: Capture,
-    connection: int,
-    *,
-    reverse: bool | None = None,
-    theme: ThemeName = "light",
+    capture: Capture, connection: int, *, reverse: bool | None = None, theme: ThemeName = "light"
 ) -> go.Figure:
     """Return the time/sequence figure of one connection; 0 s is the time of the capture's first packet.
 

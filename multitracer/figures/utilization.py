@@ -80,9 +80,7 @@ def utilization_histogram(
     drawn.add_scatter(**_ranges(bins, percent, kbps, theme))
     left_out = f", {excluded} with a dropped call left out" if excluded else ""
     drawn.update_layout(
-        **_layout(theme),
-        title=f"Channel utilization of {len(percent)} transfers{left_out}",
-        height=_HEIGHT_PX,
+        **_layout(theme), title=f"Channel utilization of {len(percent)} transfers{left_out}", height=_HEIGHT_PX
     )
     return drawn
 

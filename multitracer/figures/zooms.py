@@ -89,9 +89,7 @@ def places(direction: FigureDirection) -> list[NamedInterval]:
     return worth
 
 
-def with_presets(
-    figure: go.Figure, places: Sequence[NamedInterval], *, origin_ns: int, theme: ThemeName
-) -> go.Figure:
+def with_presets(figure: go.Figure, places: Sequence[NamedInterval], *, origin_ns: int, theme: ThemeName) -> go.Figure:
     """Return the figure with a button for each interval, and one for the complete time range.
 
     Parameters
@@ -107,9 +105,7 @@ def with_presets(
         {
             "label": TITLES[place.key],
             "method": "relayout",
-            "args": [
-                {"xaxis.range": [(edge - origin_ns) / NS_PER_S for edge in (place.from_ns, place.to_ns)]}
-            ],
+            "args": [{"xaxis.range": [(edge - origin_ns) / NS_PER_S for edge in (place.from_ns, place.to_ns)]}],
         }
         for place in places
     ]

@@ -71,12 +71,7 @@ def writer_of(path: str) -> Callable[[Track], str]:
     return _WRITERS[ending]
 
 
-_WRITERS: dict[str, Callable[[Track], str]] = {
-    ".geojson": geojson,
-    ".json": geojson,
-    ".kml": kml,
-    ".gpx": gpx,
-}
+_WRITERS: dict[str, Callable[[Track], str]] = {".geojson": geojson, ".json": geojson, ".kml": kml, ".gpx": gpx}
 
 
 def _quantity(recording: Recording, radio_context: RadioContext, colour: str | None) -> RouteColour | None:

@@ -59,9 +59,7 @@ def _places(track: Track) -> list[list[float]]:
     return [[round(lon, DIGITS), round(lat, DIGITS)] for lon, lat in rows]
 
 
-def _line(
-    track: Track, run: Run, places: list[list[float]], columns: tuple[list[str], list[float | None]]
-) -> Document:
+def _line(track: Track, run: Run, places: list[list[float]], columns: tuple[list[str], list[float | None]]) -> Document:
     stamps, values = ([column[number] for number in run.points] for column in columns)
     properties: Document = {
         "name": run.words,
@@ -74,11 +72,7 @@ def _line(
     if track.quantity is not None:
         properties |= {"quantity": track.quantity.scale.title, "unit": track.quantity.unit, "values": values}
     coordinates = [places[number] for number in run.points]
-    return {
-        "type": "Feature",
-        "geometry": {"type": "LineString", "coordinates": coordinates},
-        "properties": properties,
-    }
+    return {"type": "Feature", "geometry": {"type": "LineString", "coordinates": coordinates}, "properties": properties}
 
 
 def _point(mark: TrackMark, lat: float, lon: float) -> Document:

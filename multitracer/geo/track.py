@@ -104,9 +104,7 @@ class Track:
     unplaced: int = 0
 
     @classmethod
-    def of(
-        cls, name: str, route: Route, quantity: RouteColour | None, marks: Iterable[TrackMark] = ()
-    ) -> Track:
+    def of(cls, name: str, route: Route, quantity: RouteColour | None, marks: Iterable[TrackMark] = ()) -> Track:
         """Return the track of a route.
 
         Raises
@@ -160,8 +158,7 @@ class Track:
         last = lines[np.append(np.flatnonzero(begins)[1:] - 1, len(lines) - 1)] + 1
         words = [self.legend[number] for number in classes[first].tolist()]
         return [
-            Run(a, b, colour, word)
-            for a, b, (word, colour) in zip(first.tolist(), last.tolist(), words, strict=True)
+            Run(a, b, colour, word) for a, b, (word, colour) in zip(first.tolist(), last.tolist(), words, strict=True)
         ]
 
     @property

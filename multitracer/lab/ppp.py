@@ -79,9 +79,7 @@ class PppFramer:
         Leave out `ff 03`, and the first octet of protocols below 256, as negotiated.
     """
 
-    def __init__(
-        self, *, accm: int = 0, compress_address: bool = False, compress_protocol: bool = False
-    ) -> None:
+    def __init__(self, *, accm: int = 0, compress_address: bool = False, compress_protocol: bool = False) -> None:
         if not 0 <= accm <= _ALL_CONTROLS:
             raise LocalProtocolError(f"PPP: the ACCM must be 0 to 0xffffffff, but is {accm:#x}")
         self._pattern = _escape_pattern(accm)
@@ -102,9 +100,7 @@ class PppFramer:
             If the protocol number is not an assigned form: 16 bits, low octet odd, high octet even.
         """
         if protocol & ~0xFFFF or not protocol & 1 or protocol & 0x100:
-            raise LocalProtocolError(
-                f"PPP: {protocol:#x} is not a valid protocol number (RFC 1661, section 2)"
-            )
+            raise LocalProtocolError(f"PPP: {protocol:#x} is not a valid protocol number (RFC 1661, section 2)")
         is_lcp = protocol == PppProtocol.LCP
         head = b"" if self._compress_address and not is_lcp else _ADDRESS_CONTROL
         short = self._compress_protocol and protocol < 0x100

@@ -67,9 +67,7 @@ class ChannelPower:
         return f"<{self.name}: {len(power_dbm)} steps, {power_dbm.min():.1f} to {power_dbm.max():.1f} dBm>"
 
 
-def received_power(
-    scenario: str, *, seed: int | None = None, threshold_dbm: float | None = None
-) -> ChannelPower:
+def received_power(scenario: str, *, seed: int | None = None, threshold_dbm: float | None = None) -> ChannelPower:
     """Compute the received power of a scenario's ray-traced radio (docs/ray_channel.md).
 
     Parameters

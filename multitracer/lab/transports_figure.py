@@ -23,9 +23,7 @@ _KILO = 1_000
 _RUN_ROLE, _MEDIAN_ROLE = "ack", "data"
 
 
-def transports_figure(
-    compared: Sequence[TransportResults], *, title: str, theme: ThemeName = "light"
-) -> go.Figure:
+def transports_figure(compared: Sequence[TransportResults], *, title: str, theme: ThemeName = "light") -> go.Figure:
     """Return a figure of the goodput of each transport in kbit/s: a point for each run, median and range.
 
     Parameters

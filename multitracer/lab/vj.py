@@ -190,13 +190,7 @@ def _constant_part(header: bytes) -> tuple[bytes, ...]:
     """
     ip = (header[0] & 0x0F) * 4
     ece_cwr = header[ip + 13] & ~PUSHED_OR_URGENT
-    return (
-        header[:2],
-        header[6:10],
-        header[20:ip],
-        header[ip + 12 : ip + 13] + bytes((ece_cwr,)),
-        header[ip + 20 :],
-    )
+    return (header[:2], header[6:10], header[20:ip], header[ip + 12 : ip + 13] + bytes((ece_cwr,)), header[ip + 20 :])
 
 
 def _encoded(value: int) -> bytes:
@@ -326,9 +320,7 @@ class VjDecompressor:
             self.tossing = True
             raise
         self.tossing = True
-        raise VjError(
-            f"VJ: the PPP protocol must be 0x21, 0x2d or 0x2f, but is {protocol:#06x}; drop the packet"
-        )
+        raise VjError(f"VJ: the PPP protocol must be 0x21, 0x2d or 0x2f, but is {protocol:#06x}; drop the packet")
 
     def _refresh(self, octets: bytes) -> bytes:
         slot = octets[9] if len(octets) > 9 else self._slots
@@ -351,8 +343,7 @@ class VjDecompressor:
             slot = reader.take(1)[0]
             if slot >= self._slots:
                 raise VjError(
-                    f"VJ: slot {slot} does not exist, because the slots are 0 to "
-                    f"{self._slots - 1}; drop the packet"
+                    f"VJ: slot {slot} does not exist, because the slots are 0 to {self._slots - 1}; drop the packet"
                 )
             self._last_slot = slot
             self.tossing = False

@@ -59,9 +59,7 @@ class CentaurusClient:
     endpoint : CentaurusEndpoint
         The medium.
     address
-        Address of the server.
-        run, timeout_s
-        As `TcpClient`.
+        Address of the server. run, timeout_s As `TcpClient`.
     """
 
     def __init__(self, endpoint: CentaurusEndpoint, address: Address, *, run: int, timeout_s: float) -> None:

@@ -68,11 +68,7 @@ class UdpEndpoint:
     """
 
     def __init__(
-        self,
-        worker: UdpWorker,
-        *,
-        bind: tuple[str, int] = ("127.0.0.1", 0),
-        only: tuple[str, int] | None = None,
+        self, worker: UdpWorker, *, bind: tuple[str, int] = ("127.0.0.1", 0), only: tuple[str, int] | None = None
     ) -> None:
         self.worker = worker
         self.clock: Callable[[], int] = SteadyClock()
@@ -297,8 +293,7 @@ class SerialLine:
 
     def _gone(self, error: OSError) -> InputError:
         return InputError(
-            f"{self.path}: the serial port has disappeared ({error.strerror}); reconnect the device "
-            "and start again"
+            f"{self.path}: the serial port has disappeared ({error.strerror}); reconnect the device and start again"
         )
 
 

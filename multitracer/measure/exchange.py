@@ -1,10 +1,9 @@
 """The messages of a measurement: request, reply, good-bye, and the server's receipt.
 
-Every message begins with 26 octets: two letters, the length of the message (4), the run (8), the number of
-the transaction in the run (4), the requested length of the reply (4), and the client's timeout in ms (4).
-Filler follows up to the length that is measured. A good-bye holds the client's recorded values as JSON. A
-receipt holds the values that only the server knows; it is not part of paper 000, and it is sent after
-everything that is measured.
+Every message begins with 26 octets: two letters, the length of the message (4), the run (8), the number of the
+transaction in the run (4), the requested length of the reply (4), and the client's timeout in ms (4). Filler follows up
+to the length that is measured. A good-bye holds the client's recorded values as JSON. A receipt holds the values that
+only the server knows; it is not part of paper 000, and it is sent after everything that is measured.
 """
 
 from __future__ import annotations
@@ -80,9 +79,7 @@ def decode(octets: bytes) -> Words:
         If the octets contain no valid message.
     """
     if length_of(octets) != len(octets):
-        raise RemoteProtocolError(
-            f"the length field of the message does not match its size of {len(octets)} octets"
-        )
+        raise RemoteProtocolError(f"the length field of the message does not match its size of {len(octets)} octets")
     letters, _, run, number, reply_bytes, timeout_ms = _HEADER.unpack_from(octets)
     return Words(letters, run, number, reply_bytes, timeout_ms, octets[HEADER_BYTES:])
 
@@ -225,9 +222,7 @@ class MessageReader:
         """
         self._gathered += octets
         messages = []
-        while (length := length_of(bytes(self._gathered[:HEADER_BYTES]))) is not None and len(
-            self._gathered
-        ) >= length:
+        while (length := length_of(bytes(self._gathered[:HEADER_BYTES]))) is not None and len(self._gathered) >= length:
             messages.append(decode(bytes(self._gathered[:length])))
             del self._gathered[:length]
         return messages

@@ -2,13 +2,9 @@
 
 protocol = "centauruscomm"        # or "tcp", "wtcp"
 server = "127.0.0.1:5100"         # or "serial:/dev/ttyUSB0"
-timeout_s = 60
-[labels]
-location = "downtown"
-[[experiment]]
+timeout_s = 60 [labels] location = "downtown" [[experiment]]
 vary = "request"                  # or "reply"; the other message has other_bytes
-sizes = [128, 256, 512]
-sessions = 100
+sizes = [128, 256, 512] sessions = 100
 connection = "one"                # or "per-session"
 labels = { mobility = "still" }
 """
@@ -125,9 +121,7 @@ class MeasurementPlan:
     @classmethod
     def of_document(cls, document: Document) -> MeasurementPlan:
         """Return the plan from which `document` was made."""
-        experiments = [
-            Experiment(**{**each, "sizes": tuple(each["sizes"])}) for each in document["experiments"]
-        ]
+        experiments = [Experiment(**{**each, "sizes": tuple(each["sizes"])}) for each in document["experiments"]]
         return cls(**{**document, "experiments": tuple(experiments)})
 
     def transactions(self) -> Iterator[Transaction]:
@@ -139,9 +133,7 @@ class MeasurementPlan:
                 for repetition in range(1, each.sessions + 1):
                     number += 1
                     labels = self.labels | each.labels
-                    yield Transaction(
-                        number, each.vary, size, repetition, request, reply, each.connection, labels
-                    )
+                    yield Transaction(number, each.vary, size, repetition, request, reply, each.connection, labels)
 
 
 def is_label(name: str) -> bool:
@@ -151,9 +143,7 @@ def is_label(name: str) -> bool:
 
 def _check(holds: bool, what: str, value: object) -> None:
     if not holds:
-        raise InputError(
-            f"{what}: {str(value)[:60]!r} is not a valid value; see `multitracer measure run --help`"
-        )
+        raise InputError(f"{what}: {str(value)[:60]!r} is not a valid value; see `multitracer measure run --help`")
 
 
 def parse_plan(text: str, *, path: str, server: str | None = None) -> MeasurementPlan:
@@ -184,14 +174,7 @@ def parse_plan(text: str, *, path: str, server: str | None = None) -> Measuremen
 def _experiment(document: object, path: str) -> Experiment:
     if not isinstance(document, dict):
         raise FormatError(path, 'each "experiment" must be a table; write [[experiment]]')
-    kinds = {
-        "vary": str,
-        "sizes": list,
-        "sessions": int,
-        "other_bytes": int,
-        "connection": str,
-        "labels": dict,
-    }
+    kinds = {"vary": str, "sizes": list, "sessions": int, "other_bytes": int, "connection": str, "labels": dict}
     values = _typed(document, kinds, path)
     if not all(type(size) is int for size in values.get("sizes", [])):
         raise FormatError(path, "all sizes must be whole numbers")

@@ -12,16 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from multitracer.errors import FormatError, InputError
-from multitracer.manifest import (
-    MANIFEST,
-    Host,
-    LogFile,
-    Manifest,
-    Role,
-    checksum,
-    read_manifest,
-    write_manifest,
-)
+from multitracer.manifest import MANIFEST, Host, LogFile, Manifest, Role, checksum, read_manifest, write_manifest
 from multitracer.measure.outcome import UnreachableError
 from multitracer.schemas.transactions import LABEL, RADIO_COLUMNS, TRANSACTIONS
 
@@ -74,17 +65,13 @@ class MeasureJournal:
         try:
             self._stream = self.path.open("a+b")
         except OSError as error:
-            raise InputError(
-                f"{self.path}: cannot open this file: {error.strerror}; name another folder"
-            ) from error
+            raise InputError(f"{self.path}: cannot open this file: {error.strerror}; name another folder") from error
         try:
             fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._recover()
         except BlockingIOError as error:
             self.close()
-            raise InputError(
-                f"{self.path}: another run is writing to this file; wait until it ends"
-            ) from error
+            raise InputError(f"{self.path}: another run is writing to this file; wait until it ends") from error
         except FormatError:
             self.close()
             raise
@@ -244,9 +231,7 @@ def opened(plan: MeasurementPlan, folder: Path, about: Manifest | None) -> Manif
         folder.mkdir(parents=True, exist_ok=True)
         entries = {entry.name for entry in folder.iterdir()} - {f"{MANIFEST}.tmp"}
     except OSError as error:
-        raise InputError(
-            f"{folder}: cannot use this folder: {error.strerror}; name another folder"
-        ) from error
+        raise InputError(f"{folder}: cannot use this folder: {error.strerror}; name another folder") from error
     if about is None:
         about = Manifest(folder.resolve().name, created_ns=time.time_ns())
         about.hosts = {HOST: Host(role=Role.CLIENT)}
@@ -258,9 +243,7 @@ def opened(plan: MeasurementPlan, folder: Path, about: Manifest | None) -> Manif
     manifest = read_manifest(folder) or Manifest("")
     there = manifest.variables.document()
     if any(there.get(name) != value for name, value in about.variables.document().items()):
-        raise InputError(
-            f"{folder}: this folder is not empty and does not belong to this plan; name another folder"
-        )
+        raise InputError(f"{folder}: this folder is not empty and does not belong to this plan; name another folder")
     return manifest
 
 

@@ -130,12 +130,7 @@ class Dialogue:
     """
 
     def __init__(
-        self,
-        name: str,
-        *,
-        records: TransactionLog,
-        clock: Callable[[], int],
-        info: Callable[[], Mapping[str, int]],
+        self, name: str, *, records: TransactionLog, clock: Callable[[], int], info: Callable[[], Mapping[str, int]]
     ) -> None:
         self._name = name
         self._records = records

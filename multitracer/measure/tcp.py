@@ -114,9 +114,7 @@ class TcpClient:
         timeout_ms = round(self._timeout_s * 1000)
         return Words(letters, self._run, transaction.number, transaction.reply_bytes, timeout_ms, body)
 
-    def _request(
-        self, connection: TransportConnection, transaction: Transaction, outcome: TransactionOutcome
-    ) -> None:
+    def _request(self, connection: TransportConnection, transaction: Transaction, outcome: TransactionOutcome) -> None:
         request = filled(self._words(transaction, REQUEST), transaction.request_bytes)
         before = connection.info()
         outcome.start_ns = self._clock()
@@ -141,9 +139,7 @@ class TcpClient:
         connection.settimeout(self._left_s(begin_ns))
         connection.sendall(octets)
 
-    def _await(
-        self, connection: TransportConnection, letters: bytes, transaction: Transaction, begin_ns: int
-    ) -> Words:
+    def _await(self, connection: TransportConnection, letters: bytes, transaction: Transaction, begin_ns: int) -> Words:
         """Return this transaction's message of the given kind."""
         while True:
             connection.settimeout(self._left_s(begin_ns))

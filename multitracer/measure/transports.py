@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from multitracer.errors import InputError
 from multitracer.measure.centaurus import CentaurusClient, CentaurusServer, class_of
 from multitracer.measure.endpoint import BAUD, SerialEndpoint, SerialLine, UdpEndpoint, resolved
-from multitracer.measure.exchange import (
-    GOODBYE,
-    HELLO,
-    MAX_MESSAGE_BYTES,
-    RECEIPT,
-    REPLY,
-    REQUEST,
-    KernelConnection,
-)
+from multitracer.measure.exchange import GOODBYE, HELLO, MAX_MESSAGE_BYTES, RECEIPT, REPLY, REQUEST, KernelConnection
 from multitracer.measure.tcp import TcpClient, TcpServer
 from multitracer.measure.wtcp import WtcpClientStream, WtcpServer
 from multitracer.protocols.centaurus.level1_serial import SerialMaster, SerialSlave
@@ -43,8 +35,8 @@ _SERIAL = "serial:"
 _STATION = 1
 """Each serial line carries one client, so that every client has the same number."""
 _VISIT_NS = 20 * NS_PER_MS
-"""Interval in ns at which the server polls an idle client on a serial line; half of it is the mean delay of a
-request."""
+"""Interval in ns at which the server polls an idle client on a serial line; half of it is the mean delay of a request.
+"""
 _OBJECTS_WAITING = 4
 """Objects that may wait for one peer: a reply, a receipt, and both of an abandoned transaction."""
 _TIMERS = ("watchdog_ns", "cap_ns", "lifetime_ns", "max_lifetime_ns", "probe_ns", "visit_ns")
@@ -116,9 +108,7 @@ def _not_serial(protocol: ProtocolName, text: str) -> InputError:
     return InputError(f"{text}: {name} needs HOST:PORT; use --protocol centauruscomm on a serial line")
 
 
-def client(
-    protocol: ProtocolName, server: str, *, run: int, timeout_s: float, options: TransportOptions
-) -> Client:
+def client(protocol: ProtocolName, server: str, *, run: int, timeout_s: float, options: TransportOptions) -> Client:
     """Return a client of a server.
 
     Raises
@@ -164,9 +154,7 @@ def _tcp_client(server: str, run: int, timeout_s: float, options: TransportOptio
     return TcpClient(dial, run=run, timeout_s=timeout_s)
 
 
-def _tcp_server(
-    listen: Sequence[str], folder: Path | None, options: TransportOptions
-) -> tuple[MeasureServer, str]:
+def _tcp_server(listen: Sequence[str], folder: Path | None, options: TransportOptions) -> tuple[MeasureServer, str]:
     del options
     tcp = TcpServer(_one_address("tcp", listen), folder=folder)
     return tcp, "{}:{}".format(*tcp.address)
@@ -180,9 +168,7 @@ def _wtcp_client(server: str, run: int, timeout_s: float, options: TransportOpti
     return TcpClient(dial, run=run, timeout_s=timeout_s)
 
 
-def _wtcp_server(
-    listen: Sequence[str], folder: Path | None, options: TransportOptions
-) -> tuple[MeasureServer, str]:
+def _wtcp_server(listen: Sequence[str], folder: Path | None, options: TransportOptions) -> tuple[MeasureServer, str]:
     wtcp = WtcpServer(_one_address("wtcp", listen), options.wtcp(), folder=folder)
     return wtcp, "{}:{}".format(*wtcp.address)
 
@@ -238,7 +224,7 @@ CLIENTS: Mapping[ProtocolName, Callable[[str, int, float, TransportOptions], Cli
     {"tcp": _tcp_client, "centauruscomm": _centaurus_client, "wtcp": _wtcp_client}
 )
 """Function that makes a client, by transport; it takes server, run number, timeout and options."""
-SERVERS: Mapping[
-    ProtocolName, Callable[[Sequence[str], Path | None, TransportOptions], tuple[MeasureServer, str]]
-] = MappingProxyType({"tcp": _tcp_server, "centauruscomm": _centaurus_server, "wtcp": _wtcp_server})
+SERVERS: Mapping[ProtocolName, Callable[[Sequence[str], Path | None, TransportOptions], tuple[MeasureServer, str]]] = (
+    MappingProxyType({"tcp": _tcp_server, "centauruscomm": _centaurus_server, "wtcp": _wtcp_server})
+)
 """Function that makes a server, by transport; it takes addresses, the folder of its log, and options."""

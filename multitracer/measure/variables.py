@@ -2,22 +2,14 @@
 
 The table is CSV, a column for each variable, its levels below its name:
 
-    size,connection,location
-    128,one,downtown
-    1024,per-session,campus
-    8192
+    size,connection,location 128,one,downtown 1024,per-session,campus 8192
 
 or TOML, which may also hold the other settings:
 
-    protocol = "tcp"
-    vary = "reply"
-    sessions = 100
-    [variables]
-    size = [128, 1024, 8192]
-    location = ["downtown", "campus"]
+    protocol = "tcp" vary = "reply" sessions = 100 [variables] size = [128, 1024, 8192] location = ["downtown",
+    "campus"]
     [levels.location]                  # what a level stands for over a modelled link
-    downtown = { link.signal.mean_dbm = -95 }
-    campus = { link.signal.mean_dbm = -75 }
+    downtown = { link.signal.mean_dbm = -95 } campus = { link.signal.mean_dbm = -75 }
 """
 
 from __future__ import annotations
@@ -61,8 +53,7 @@ _RESERVED = {each.name for each in fields(Variables)} - {"tcp_profile"} | {
 _MOST_LEVELS = 1_000
 """Maximum levels of a variable; a person reads the table. Not measured."""
 _MOST_TUPLES = 100_000
-"""Maximum tuples, repetitions included: each is a folder, and a campaign of so many can be read. Not
-measured."""
+"""Maximum tuples, repetitions included: each is a folder, and a campaign of so many can be read. Not measured."""
 _DEEPEST = 8
 """Maximum nesting depth of tables; a scenario has three levels."""
 _SEPARATOR = "\0"
@@ -173,8 +164,7 @@ class Product:
             lacking.append("server")
         if lacking:
             raise InputError(
-                f"the plan has no value for {', '.join(lacking)}; add the value to the table, or give "
-                "the option"
+                f"the plan has no value for {', '.join(lacking)}; add the value to the table, or give the option"
             )
         own = {name: stated[name] for name in ("sessions", "other_bytes", "connection") if name in stated}
         experiment = Experiment(stated["vary"], (stated["size"],), **own)
@@ -225,20 +215,15 @@ def _of_csv(text: str, path: str) -> Document:
         names, *rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if any(row)]
     except (ValueError, csv.Error) as error:
         raise FormatError(
-            path,
-            "the file is not a table of variables; write the names in the first line and the levels below",
+            path, "the file is not a table of variables; write the names in the first line and the levels below"
         ) from error
     variables: dict[str, tuple[str, ...]] = {}
     for line, row in enumerate(rows, start=2):
         if len(row) > len(names):
-            raise FormatError(
-                path, f"the line has {len(row)} cells, but there are {len(names)} variables", line=line
-            )
+            raise FormatError(path, f"the line has {len(row)} cells, but there are {len(names)} variables", line=line)
     for at, name in enumerate(names):
         if name.strip() in variables:
-            raise FormatError(
-                path, f'the variable "{printable(name.strip())}" is named twice; name each variable once'
-            )
+            raise FormatError(path, f'the variable "{printable(name.strip())}" is named twice; name each variable once')
         cells = (row[at].strip() if at < len(row) else "" for row in rows)
         variables[name.strip()] = tuple(cell for cell in cells if cell)
     return {"variables": variables, "effects": {}, "settings": {}}
@@ -253,12 +238,8 @@ def _of_toml(text: str, path: str) -> Document:
     if not isinstance(variables, dict) or not all(isinstance(each, list) for each in variables.values()):
         raise FormatError(path, "the table [variables] is missing, or a variable is not a list of levels")
     if not isinstance(levels, dict) or not all(isinstance(each, dict) for each in levels.values()):
-        raise FormatError(
-            path, "[levels.VARIABLE] must be a TOML table with one line per level: name = <value>"
-        )
-    effects = {
-        name: {level: _flat(values, path) for level, values in each.items()} for name, each in levels.items()
-    }
+        raise FormatError(path, "[levels.VARIABLE] must be a TOML table with one line per level: name = <value>")
+    effects = {name: {level: _flat(values, path) for level, values in each.items()} for name, each in levels.items()}
     named = {name: tuple(_level(each, path) for each in values) for name, values in variables.items()}
     return {"variables": named, "effects": effects, "settings": _flat(document, path)}
 
@@ -272,9 +253,7 @@ def _level(value: object, path: str) -> str:
 def _flat(values: object, path: str, before: str = "") -> Document:
     """Return nested tables as one: `link.cell.busy_percent`."""
     if not isinstance(values, dict) or before.count(".") > _DEEPEST:
-        raise FormatError(
-            path, f"the settings of a level are {printable(values)[:60]!r}; write a table of settings"
-        )
+        raise FormatError(path, f"the settings of a level are {printable(values)[:60]!r}; write a table of settings")
     flat: Document = {}
     for key, value in values.items():
         flat |= _flat(value, path, f"{before}{key}.") if isinstance(value, dict) else {before + key: value}
@@ -292,8 +271,7 @@ def _converted(name: str, level: str) -> object:
         if kind is None:
             return level
         raise InputError(
-            f"{name}: each level must be of the type {kind.__name__}, but one level is "
-            f"{printable(level)[:60]!r}"
+            f"{name}: each level must be of the type {kind.__name__}, but one level is {printable(level)[:60]!r}"
         ) from error
 
 
@@ -303,13 +281,9 @@ def _check(made: Product, path: str) -> None:
     for name, levels in made.variables.items():
         shown = printable(name)[:60]
         if not is_label(name) or name in _RESERVED or name in _OF_THE_PLAN:
-            raise FormatError(
-                path, f"{shown!r} is not allowed as the name of a variable; choose another name"
-            )
+            raise FormatError(path, f"{shown!r} is not allowed as the name of a variable; choose another name")
         if not levels or len(levels) > _MOST_LEVELS or len(set(levels)) < len(levels):
-            raise FormatError(
-                path, f'the variable "{shown}" must have 1 to {_MOST_LEVELS:,} levels, each only once'
-            )
+            raise FormatError(path, f'the variable "{shown}" must have 1 to {_MOST_LEVELS:,} levels, each only once')
         for level in made.effects.get(name, {}).keys() - set(levels):
             raise FormatError(
                 path, f"[levels.{shown}] has {printable(level)[:60]!r}, which is not a level of this variable"
@@ -333,9 +307,7 @@ def _check_settings(values: Document, path: str) -> None:
         kind = SETTINGS.get(key)
         if kind is None and "." not in key:
             known = ", ".join(SETTINGS)
-            raise FormatError(
-                path, f"unknown key {printable(key)[:60]!r}; the valid keys are {known}, and link.…"
-            )
+            raise FormatError(path, f"unknown key {printable(key)[:60]!r}; the valid keys are {known}, and link.…")
         fits = (int, float) if kind is float else kind or (str, int, float)
         if not isinstance(value, fits) or (isinstance(value, bool) and kind is not None):
             raise FormatError(path, f'the value of "{key}" has the wrong type: {printable(value)[:60]!r}')
@@ -387,9 +359,7 @@ class MeasuredTuples:
             self._stream.close()
             raise InputError(f"{path}: another run is writing to this file; wait until it ends") from error
         except OSError as error:
-            raise InputError(
-                f"{path}: cannot open this file: {error.strerror}; name another folder"
-            ) from error
+            raise InputError(f"{path}: cannot open this file: {error.strerror}; name another folder") from error
         try:
             self._keep_plan()
             self._recover()

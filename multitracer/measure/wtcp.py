@@ -97,9 +97,7 @@ class WtcpClientStream:
         Returns the given number of random bytes, for keys that must not be guessed.
     """
 
-    def __init__(
-        self, way: DatagramWay, config: WtcpConfig, random_bytes: Callable[[int], bytes] = os.urandom
-    ) -> None:
+    def __init__(self, way: DatagramWay, config: WtcpConfig, random_bytes: Callable[[int], bytes] = os.urandom) -> None:
         self.connection = WtcpConnection(config, initiator=True, random_bytes=random_bytes)
         self.unsendable = 0
         """Datagrams that this host refused; for the protocol they are lost."""

@@ -1,9 +1,6 @@
 """A capacity trace in Mahimahi's format: the times at which a link could deliver 1504 octets, as text.
 
-    0
-    3
-    3
-    17
+    0 3 3 17
 
 Each line is one delivery opportunity, in whole milliseconds since the start of the trace. Several
 opportunities in one millisecond are several equal lines. Stamps never decrease. The last stamp is also the
@@ -57,9 +54,7 @@ class CapacityTrace:
                 "whole numbers of ms in ascending order"
             )
         if stamps[-1] == 0:
-            raise InputError(
-                "capacity trace: the last timestamp is the length of the trace, and must be above 0 ms"
-            )
+            raise InputError("capacity trace: the last timestamp is the length of the trace, and must be above 0 ms")
         self.stamps_ms: Times = stamps
         """Times in ms since the start of the trace, shape (opportunities,)."""
 
@@ -126,20 +121,15 @@ def parse_capacity_trace(text: str, *, path: str) -> CapacityTrace:
             raise FormatError(path, reason, line=at, excerpt=word[:80].encode())
         stamp = int(word)
         if stamp < before:
-            raise FormatError(
-                path, f"the time decreases from {before} to {stamp} ms; sort the trace", line=at
-            )
+            raise FormatError(path, f"the time decreases from {before} to {stamp} ms; sort the trace", line=at)
         before = stamp
         stamps.append(stamp)
     if not stamps:
         raise FormatError(
-            path,
-            "the trace contains no delivery opportunity; write one line for each "
-            "opportunity, with the time in ms",
+            path, "the trace contains no delivery opportunity; write one line for each opportunity, with the time in ms"
         )
     if before == 0:
         raise FormatError(
-            path,
-            "the trace lasts 0 ms, because the last timestamp is its length; end with a timestamp above 0",
+            path, "the trace lasts 0 ms, because the last timestamp is its length; end with a timestamp above 0"
         )
     return CapacityTrace(np.array(stamps, dtype=np.int64))

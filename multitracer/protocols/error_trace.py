@@ -3,8 +3,7 @@
     # multitracer error-trace 1
     # slot_ns 20000000
     # slots 14250
-    up 1034 3
-    down 2210 1
+    up 1034 3 down 2210 1
 
 If the slots of the directions differ, as with CDPD's blocks, `slot_ns` and `slots` are those of `up`, and
 `down_slot_ns` is that of `down`.
@@ -148,10 +147,7 @@ def parse_error_trace(text: str, *, path: str) -> ErrorTrace:
 def _take_run(words: Sequence[str], runs: dict[str, list[tuple[int, int]]], path: str, at: int) -> None:
     if len(words) != 3 or words[0] not in runs:
         raise FormatError(
-            path,
-            "each line must have the form: up|down FIRST-SLOT SLOTS",
-            line=at,
-            excerpt=" ".join(words).encode(),
+            path, "each line must have the form: up|down FIRST-SLOT SLOTS", line=at, excerpt=" ".join(words).encode()
         )
     run = _number(words[1], path, at), _number(words[2], path, at)
     known = runs[words[0]]

@@ -1,8 +1,7 @@
 """GSMTAP: frames of a GSM radio, and lines of a log, in UDP packets that any capture tool can record.
 
-Source: libosmocore `gsmtap.h`. UDP port 4729, a header of 16 octets in network byte order. Type 0x14 is
-an RLP frame (Wireshark dissects it from 4.2 on), type 0x10 a line of a log with its time, process, level
-and subsystem.
+Source: libosmocore `gsmtap.h`. UDP port 4729, a header of 16 octets in network byte order. Type 0x14 is an RLP frame
+(Wireshark dissects it from 4.2 on), type 0x10 a line of a log with its time, process, level and subsystem.
 """
 
 from __future__ import annotations
@@ -86,9 +85,7 @@ def encode(kind: GsmtapType, payload: bytes, *, uplink: bool, frame_number: int)
         32 bits of the header; MultiTracer writes the number of the 20 ms slot.
     """
     arfcn = _UPLINK if uplink else 0
-    header = _HEADER.pack(
-        _VERSION, _HEADER.size // 4, kind, 0, arfcn, 0, 0, frame_number & 0xFFFFFFFF, 0, 0, 0, 0
-    )
+    header = _HEADER.pack(_VERSION, _HEADER.size // 4, kind, 0, arfcn, 0, 0, frame_number & 0xFFFFFFFF, 0, 0, 0, 0)
     return _ip_udp(_HEADER.size + len(payload), uplink) + header + payload
 
 
@@ -102,8 +99,7 @@ def decode(datagram: bytes) -> Gsmtap:
     """
     if len(datagram) < _HEADER.size or datagram[0] != _VERSION or datagram[1] * 4 < _HEADER.size:
         raise GsmtapError(
-            f"GSMTAP: the datagram of {len(datagram)} octets has no header of GSMTAP version 2; skip "
-            "the packet"
+            f"GSMTAP: the datagram of {len(datagram)} octets has no header of GSMTAP version 2; skip the packet"
         )
     fields = _HEADER.unpack_from(datagram)
     return Gsmtap(fields[2], bool(fields[4] & _UPLINK), fields[7], datagram[fields[1] * 4 :])
@@ -112,16 +108,7 @@ def decode(datagram: bytes) -> Gsmtap:
 def log_line(text: str, *, time_ns: int, process: str, subsystem: str) -> bytes:
     """Return the payload of a LOG packet: one line, ASCII, with its time in microseconds."""
     seconds, rest = divmod(time_ns, NS_PER_S)
-    head = (
-        seconds & 0xFFFFFFFF,
-        rest // NS_PER_US,
-        process.encode(),
-        0,
-        _LEVEL_NOTICE,
-        subsystem.encode(),
-        b"",
-        0,
-    )
+    head = (seconds & 0xFFFFFFFF, rest // NS_PER_US, process.encode(), 0, _LEVEL_NOTICE, subsystem.encode(), b"", 0)
     return _LOG.pack(*head) + text.encode("ascii", "backslashreplace")
 
 

@@ -74,8 +74,7 @@ def unpack(info: bytes) -> list[L2rCharacters]:
     while more:
         if at >= len(info):
             raise L2rError(
-                f"L2R: the {len(info)} octets of this frame end without a status octet; "
-                "drop the rest of the frame"
+                f"L2R: the {len(info)} octets of this frame end without a status octet; drop the rest of the frame"
             )
         chunk, at, more = _chunk(info, at)
         chunks.append(chunk)
@@ -127,9 +126,7 @@ def pack(data: bytes, *, status: int = 0, octets: int = 25) -> bytes:
         return bytes((status | Address.FULL,)) + data
     if count == 0:
         return bytes((status | Address.EMPTY,)).ljust(octets, b"\0")
-    head = (
-        bytes((status | count,)) if count <= _LONGEST_COUNT else bytes((status | Address.TWO_OCTETS, count))
-    )
+    head = bytes((status | count,)) if count <= _LONGEST_COUNT else bytes((status | Address.TWO_OCTETS, count))
     return (head + data + bytes((status | Address.EMPTY,))).ljust(octets, b"\0")
 
 

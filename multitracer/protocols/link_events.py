@@ -1,9 +1,8 @@
 """The events of the data link's layers; the class names are the event names in rlpdump's log.
 
-Each class is one kind of event. The first two fields are always the time (`time_ns`, as the driver passed it)
-and `tick`, the number of the slot: 20 ms of GSM, 3.125 ms of CDPD, 0.625 ms of Bluetooth, 20 ms
-of cdma2000. The log contains the class name in snake case and the field names, so a new field is logged and
-read without other changes.
+Each class is one kind of event. The first two fields are always the time (`time_ns`, as the driver passed it) and
+`tick`, the number of the slot: 20 ms of GSM, 3.125 ms of CDPD, 0.625 ms of Bluetooth, 20 ms of cdma2000. The log
+contains the class name in snake case and the field names, so a new field is logged and read without other changes.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from typing import NamedTuple
 STREAM_BITS = 40
 """Distance between the stream offsets of two mobiles in the log of the fixed side, as a power of two.
 
-Streams do not overlap, because no run sends a terabyte; 30 streams are below rlpdump's limit of 2**53.
-"""
+Streams do not overlap, because no run sends a terabyte; 30 streams are below rlpdump's limit of 2**53."""
 
 
 class PieceSent(NamedTuple):
@@ -180,8 +178,7 @@ class FrameReceived(NamedTuple):
     """How the receiver handled the frame.
 
     delivered, stored, duplicate or refused (information frames); ignored, with the reason state or content
-    (any frame); empty for control frames that took effect.
-    """
+    (any frame); empty for control frames that took effect."""
 
 
 class FrameLost(NamedTuple):
@@ -219,8 +216,7 @@ class ResetStarted(NamedTuple):
     time_ns: int
     tick: int
     cause: str
-    """Reason: n2 (a frame or poll was sent N2 times), peer (SABM received), forced (the user requested it).
-    """
+    """Reason: n2 (a frame or poll was sent N2 times), peer (SABM received), forced (the user requested it)."""
     n_s: int | None = None
     """Sequence number of the frame that failed; None for another reason."""
     attempts: int | None = None

@@ -74,15 +74,11 @@ def pcap_record(
     return _PCAP_RECORD.pack(seconds, rest, len(kept), length) + kept
 
 
-def section_header(
-    *, application: str = "", hardware: str = "", system: str = "", comment: str = ""
-) -> bytes:
+def section_header(*, application: str = "", hardware: str = "", system: str = "", comment: str = "") -> bytes:
     """Return the section header block, which begins a pcapng file or another section."""
     fixed = struct.pack("<IHHq", _BYTE_ORDER, 1, 0, _UNKNOWN_LENGTH)
     texts = (OptionCode.COMMENT, comment), (2, hardware), (3, system), (4, application)
-    return _block(
-        BlockType.SECTION, fixed + _options([(code, text.encode()) for code, text in texts if text])
-    )
+    return _block(BlockType.SECTION, fixed + _options([(code, text.encode()) for code, text in texts if text]))
 
 
 def interface_block(

@@ -1,8 +1,7 @@
 """Output of satellite receivers: NMEA 0183 sentences, and the reports of gpsd.
 
-Input: a line. Output: a fix or a part of one (`sentence`, `report`), with time, position, height, speed and
-accuracy as far as the line contains them. `Epochs` joins the sentences of one time, `Dates` adds the date to
-times of day.
+Input: a line. Output: a fix or a part of one (`sentence`, `report`), with time, position, height, speed and accuracy as
+far as the line contains them. `Epochs` joins the sentences of one time, `Dates` adds the date to times of day.
 
 What must hold: a line that cannot be used raises only `NmeaError` or `ReportError`; an empty field is
 NA. A time is that of the receiver (UTC), never that of arrival.

@@ -1,8 +1,7 @@
 """Frames of the GSM radio link protocol (3GPP TS 24.022), versions 0 and 1: reading and writing.
 
 `decode` returns the `RlpFrame` in octets. `read_header` and `position_tables` are for fast reading of the
-many frames of a log. Frames have 240 or 576 bits (TS 24.022, 5.1); three more sizes, for studies, are not
-standard.
+many frames of a log. Frames have 240 or 576 bits (TS 24.022, 5.1); three more sizes, for studies, are not standard.
 
 The protocol's entities, which exchange frames over slots, belong to the lab: `multitracer.lab.rlp`.
 
@@ -90,11 +89,9 @@ def fcs24(data: bytes) -> int:
 
 MODULUS = 62  # TS 24.022, 5.2: N(S) and N(R) run from 0 to 61
 FRAME_OCTETS = (30, 72, 42, 144, 288)
-"""Frame lengths in octets: 240 bits every 20 ms (TCH/F9.6), 576 bits every 40 ms (TCH/F14.4), then sizes for
-studies.
+"""Frame lengths in octets: 240 bits every 20 ms (TCH/F9.6), 576 bits every 40 ms (TCH/F14.4), then sizes for studies.
 
-The sizes for studies are not of RLP: 336 (a PDU of UMTS), 1152 and 2304 bits.
-"""
+The sizes for studies are not of RLP: 336 (a PDU of UMTS), 1152 and 2304 bits."""
 COMMAND = 1  # TS 24.022, 5.2: the C/R bit
 POLL_FINAL = 1 << 9  # TS 24.022, 5.2: the P/F bit
 S_FRAME = 62 << 3  # TS 24.022, 5.2: N(S) of a supervisory frame
@@ -290,8 +287,7 @@ def decode(octets: bytes, *, check_fcs: bool = True) -> RlpFrame:
     """
     if len(octets) not in FRAME_OCTETS:
         raise FrameError(
-            f"RLP frame: the length is {len(octets)} octets, but must be 30 or 72 (in studies also 42, "
-            "144 or 288)"
+            f"RLP frame: the length is {len(octets)} octets, but must be 30 or 72 (in studies also 42, 144 or 288)"
         )
     if check_fcs and not is_intact(octets):
         raise FcsError("RLP frame: the FCS is wrong; treat the slot as not decodable")

@@ -42,8 +42,7 @@ MARK = "rlpdump 1"
 """Start of the section's comment: the name of the format and its version."""
 APPLICATION = "MultiTracer rlpdump"
 _KEPT_OCTETS = {30: 3, 72: 4, 42: 4, 144: 4, 288: 4}
-"""Octets of an information frame that are stored, by frame length: header, status octet and possibly a count.
-"""
+"""Octets of an information frame that are stored, by frame length: header, status octet and possibly a count."""
 _FACTS = {name: kind._fields[2:] for kind, name in EVENT_NAMES.items()}
 """Names of an event's fields after time and slot, by the event's name in the log."""
 _NOTHING = frozenset({None, "", b""})

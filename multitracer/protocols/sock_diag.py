@@ -300,14 +300,12 @@ def _header(datagram: bytes, at: int) -> tuple[int, int, int, int, int]:
     left = len(datagram) - at
     if left < _HEADER.size:
         raise RemoteProtocolError(
-            f"netlink: only {left} bytes remain, but a message header has {_HEADER.size} bytes; use a "
-            "larger buffer"
+            f"netlink: only {left} bytes remain, but a message header has {_HEADER.size} bytes; use a larger buffer"
         )
     length, kind, flags, number, port = _HEADER.unpack_from(datagram, at)
     if not _HEADER.size <= length <= left:
         raise RemoteProtocolError(
-            f"netlink: a message of {length} bytes does not fit into the remaining {left} bytes; use "
-            "a larger buffer"
+            f"netlink: a message of {length} bytes does not fit into the remaining {left} bytes; use a larger buffer"
         )
     return length, kind, flags, number, port
 
@@ -324,9 +322,7 @@ def _answer(kind: int, body: bytes, *, interrupted: bool) -> Answer | None:
     if kind == _Message.DONE:
         return DumpDone(interrupted)
     if kind == _Message.OVERRUN:
-        raise RemoteProtocolError(
-            "netlink: the kernel had no buffer space for its answers; ask for fewer sockets"
-        )
+        raise RemoteProtocolError("netlink: the kernel had no buffer space for its answers; ask for fewer sockets")
     if kind == _Message.NOOP:
         return None
     raise RemoteProtocolError(f"netlink: a message of type {kind} is not an answer to the request")
@@ -337,9 +333,7 @@ def _socket(body: bytes, *, interrupted: bool) -> DiagSocket:
         raise RemoteProtocolError(
             f"netlink: a socket record must have at least {_SOCKET.size} bytes, but has {len(body)} bytes"
         )
-    family, state, timer, retransmits, identity, expires, received, sending, uid, inode = _SOCKET.unpack_from(
-        body
-    )
+    family, state, timer, retransmits, identity, expires, received, sending, uid, inode = _SOCKET.unpack_from(body)
     if family not in _VERSION:
         raise RemoteProtocolError(
             f"netlink: the address family of a socket must be 2 (IPv4) or 10 (IPv6), but is {family}"
@@ -366,8 +360,7 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         length, kind = _ATTRIBUTE.unpack_from(data, at)
         if not _ATTRIBUTE.size <= length <= len(data) - at:
             raise RemoteProtocolError(
-                f"netlink: an attribute of {length} bytes does not fit into the remaining "
-                f"{len(data) - at} bytes"
+                f"netlink: an attribute of {length} bytes does not fit into the remaining {len(data) - at} bytes"
             )
         yield kind & 0x3FFF, data[at + _ATTRIBUTE.size : at + length]
         at += _aligned(length)

@@ -12,16 +12,7 @@ from typing import TYPE_CHECKING
 
 from multitracer import __version__
 from multitracer.errors import CollectorError, InputError
-from multitracer.manifest import (
-    MANIFEST,
-    CollectorRun,
-    Host,
-    LogFile,
-    Manifest,
-    Variables,
-    checksum,
-    write_manifest,
-)
+from multitracer.manifest import MANIFEST, CollectorRun, Host, LogFile, Manifest, Variables, checksum, write_manifest
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -62,9 +53,7 @@ class SessionFolder:
             self._reserve = _reserve(folder)
             write_manifest(folder, self._manifest)
         except OSError as error:
-            raise InputError(
-                f"{folder}: cannot create this folder: {error.strerror}; give another folder"
-            ) from error
+            raise InputError(f"{folder}: cannot create this folder: {error.strerror}; give another folder") from error
 
     def note(self, runs: list[CollectorRun]) -> None:
         """Write the runs of the collectors to the manifest.

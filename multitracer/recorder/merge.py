@@ -7,15 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from multitracer.errors import FormatError, InputError
-from multitracer.manifest import (
-    MANIFEST,
-    LogFile,
-    Manifest,
-    Variables,
-    checksum,
-    read_manifest,
-    write_manifest,
-)
+from multitracer.manifest import MANIFEST, LogFile, Manifest, Variables, checksum, read_manifest, write_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -96,9 +88,7 @@ def _merged(manifests: Sequence[Manifest], name: str) -> Manifest:
         merged.collectors += manifest.collectors
         merged.files += [log for log in manifest.files if log.host in manifest.hosts]
         merged.variables = Variables.of(merged.variables.document() | manifest.variables.document())
-        merged.more |= {
-            key: value for key, value in manifest.more.items() if key not in ("ended_ns", "ended_by")
-        }
+        merged.more |= {key: value for key, value in manifest.more.items() if key not in ("ended_ns", "ended_by")}
     merged.more["merged"] = [_about(manifest) for manifest in manifests]
     return merged
 
@@ -179,8 +169,7 @@ def _manifest_of(session: Path, name: str) -> Manifest:
 def _check_host(session: Path, manifest: Manifest, host: str) -> None:
     if not _FOLDER_NAME.fullmatch(host) or host in _TAKEN:
         raise InputError(
-            f"--host {host!r}: not a valid name of a host; use letters, digits, '-', '_' and '.', "
-            "such as phone"
+            f"--host {host!r}: not a valid name of a host; use letters, digits, '-', '_' and '.', such as phone"
         )
     if host in manifest.hosts or (session / host).exists():
         raise InputError(f"{session}: host {host!r} already exists; give the device another name with --host")
@@ -192,8 +181,7 @@ def _check_names(logs: Iterable[Path]) -> None:
         other = owners.setdefault(log.name, log)
         if other is not log:
             raise InputError(
-                f"{log}: has the same file name as {other}; rename one of them, because both are "
-                "copied into one folder"
+                f"{log}: has the same file name as {other}; rename one of them, because both are copied into one folder"
             )
 
 

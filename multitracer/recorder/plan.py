@@ -77,6 +77,4 @@ class RecordingPlan:
     def __post_init__(self) -> None:
         names = [source.name for source in self.sources]
         if len(set(names)) != len(names):
-            raise InputError(
-                f"collectors: the list {sorted(names)} contains a name twice; name each collector once"
-            )
+            raise InputError(f"collectors: the list {sorted(names)} contains a name twice; name each collector once")

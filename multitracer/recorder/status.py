@@ -37,8 +37,7 @@ class Newest:
     alert: str = ""
     """Warning for the engineer; empty if there is none."""
     packets: int | None = None
-    """Number of packets recorded so far, for a collector whose log has no record for each packet; else
-    None."""
+    """Number of packets recorded so far, for a collector whose log has no record for each packet; else None."""
 
 
 def values_of(name: str, records: Sequence[Record]) -> Newest:
@@ -235,8 +234,7 @@ class CollectorState:
 
     name: str
     state: str = "starting"
-    """State: recording, no values (its source gives none), silent, starting, waiting (for a restart),
-    ended."""
+    """State: recording, no values (its source gives none), silent, starting, waiting (for a restart), ended."""
     bytes: int = 0
     bytes_per_s: float = 0.0
     records_per_s: float = 0.0
@@ -296,9 +294,7 @@ class Watcher:
         line.last = _printable(line.last)
         return line
 
-    def _read(
-        self, line: CollectorState, series: dict[str, deque[float]], elapsed_s: float, now_ns: int
-    ) -> None:
+    def _read(self, line: CollectorState, series: dict[str, deque[float]], elapsed_s: float, now_ns: int) -> None:
         if not self._child.runs:
             return
         log, notes = self._child.source.logs(self._child.folder, len(self._child.runs) - 1)

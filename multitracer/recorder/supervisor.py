@@ -229,9 +229,7 @@ class Supervisor:
             If the manifest cannot be completed.
         """
         sync_prober = SyncProber(
-            self._folder.host / "claps.jsonl",
-            to=self._plan.sync_probe_to,
-            every_ns=self._plan.sync_probe_every_ns,
+            self._folder.host / "claps.jsonl", to=self._plan.sync_probe_to, every_ns=self._plan.sync_probe_every_ns
         )
         with Signals() as signals, sync_prober:
             self._signals = signals.taken

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.link_capacity import (
-    DeliveredCapacity,
-    Mapped,
-    capacity_by_map,
-    delivered_to,
-    parse_map,
-)
+from multitracer.analysis.link_capacity import DeliveredCapacity, Mapped, capacity_by_map, delivered_to, parse_map
 from multitracer.errors import InputError
 from multitracer.recording.places import places_of
 from multitracer.schemas.tcp import Vantage
@@ -81,8 +75,6 @@ def mapped_capacity(recording: Recording, path: Path, *, busy_percent: float) ->
     by = parse_map(small_text(path), path=str(path))
     tables = [table for _, table in recording.tables("radio", "radio")]
     if not tables:
-        raise InputError(
-            f"{recording.name}: this recording contains no radio log; name a recording with a radio log"
-        )
+        raise InputError(f"{recording.name}: this recording contains no radio log; name a recording with a radio log")
     best = max(tables, key=lambda table: int(np.isfinite(table["sinr_db"]).sum()))
     return capacity_by_map(best, by, busy_percent=busy_percent)

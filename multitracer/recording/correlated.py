@@ -40,18 +40,11 @@ class _Resolved(NamedTuple):
     @property
     def reasons(self) -> str:
         """The reasons why no session has the quantity, as text."""
-        return "; ".join(
-            dict.fromkeys(one.reason for one in self.each if not isinstance(one, SessionQuantity))
-        )
+        return "; ".join(dict.fromkeys(one.reason for one in self.each if not isinstance(one, SessionQuantity)))
 
 
 def correlate_sessions(
-    sessions: Sequence[Quantities],
-    of: Sequence[str],
-    with_: Sequence[str],
-    *,
-    given: str = "",
-    settings: Settings,
+    sessions: Sequence[Quantities], of: Sequence[str], with_: Sequence[str], *, given: str = "", settings: Settings
 ) -> Correlated:
     """Return the mutual information between each quantity in `of` and each in `with_`, over all sessions.
 
@@ -70,14 +63,11 @@ def correlate_sessions(
     InputError
         If a name is unknown or ambiguous, or the options contradict each other.
     """
-    chosen = list(dict.fromkeys(with_)) or list(
-        dict.fromkeys(name for s in sessions for name in s.surrounding)
-    )
+    chosen = list(dict.fromkeys(with_)) or list(dict.fromkeys(name for s in sessions for name in s.surrounding))
     if not chosen:
         name = sessions[0].recording.name
         raise InputError(
-            f"{name}: this recording contains no radio or position series; name the "
-            "quantities to compare with"
+            f"{name}: this recording contains no radio or position series; name the quantities to compare with"
         )
     ys = [_resolved(sessions, name) for name in dict.fromkeys(of)]
     xs = [_resolved(sessions, name) for name in chosen]
@@ -97,9 +87,7 @@ def _resolved(sessions: Sequence[Quantities], name: str) -> _Resolved:
     if name != ALIAS:
         return _Resolved(name, [session.named(name) for session in sessions])
     resolved = [_Resolved(each, [session.named(each) for session in sessions]) for each in THROUGHPUT]
-    return max(
-        resolved, key=lambda one: sum(isinstance(q, SessionQuantity) for q in one.each)
-    )  # of equals the first
+    return max(resolved, key=lambda one: sum(isinstance(q, SessionQuantity) for q in one.each))  # of equals the first
 
 
 def _pair(sessions: Sequence[Quantities], x: _Resolved, y: _Resolved, given: _Resolved | None) -> Pair:

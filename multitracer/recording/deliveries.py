@@ -278,9 +278,7 @@ def _tcp_flow(recording: Recording, sender: ConnectionAtPoint, at: ConnectionAtP
         table = tcp_deliveries(at.capture.analysis.tcp_segments(at.connection), reverse=at.reverse)
     start_ns = int(at.capture.analysis.connections["start_ns"][at.connection - 1])
     again = int(
-        sender.capture.analysis.directions["retransmitted_segments"][
-            2 * sender.connection - 2 + sender.reverse
-        ]
+        sender.capture.analysis.directions["retransmitted_segments"][2 * sender.connection - 2 + sender.reverse]
     )
     return RecordedFlow(
         ends=ends,
@@ -350,12 +348,7 @@ def flow_curves(recording: Recording) -> tuple[list[FlowCurve], list[str]]:
     scale = recording.speed / NS_PER_S
     curves = [
         FlowCurve(
-            session,
-            flow.name,
-            flow.transport,
-            (time_ns - first_ns) * scale,
-            new_bytes,
-            (last_ns - first_ns) * scale,
+            session, flow.name, flow.transport, (time_ns - first_ns) * scale, new_bytes, (last_ns - first_ns) * scale
         )
         for flow in known
         for time_ns, new_bytes in [in_time_order(_on_clock_of(recording, point, flow))]

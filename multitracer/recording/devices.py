@@ -25,20 +25,17 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Numbers, Times
 
 PAUSE_NS = 6 * 3600 * NS_PER_S
-"""Minimum gap without a reading, in ns, that begins another drive: longer than a lunch break, shorter than a
-night."""
+"""Minimum gap without a reading, in ns, that begins another drive: longer than a lunch break, shorter than a night."""
 _PAUSE_STEPS = 20
 """The gap must also be at least this many times the median interval of the readings: a meter may read twice a
 day. Not measured."""
 _MOST_DRIVES = 50
-"""Maximum number of drives of one phone: of more gaps, the longest ones are used. It bounds the work for a
-hostile log."""
+"""Maximum number of drives of one phone: of more gaps, the longest ones are used. It bounds the work for a hostile log.
+"""
 _OVERLAP_NS = 10 * NS_PER_S
-"""Maximum overlap, in ns, of two logs that follow each other: a new file may begin before the old one is
-closed."""
+"""Maximum overlap, in ns, of two logs that follow each other: a new file may begin before the old one is closed."""
 _NEAR_NS = NS_PER_S
-"""Maximum distance in time of two readings that are compared, in ns: phones and modems are read about once a
-second."""
+"""Maximum distance in time of two readings that are compared, in ns: phones and modems are read about once a second."""
 _MIN_COMPARED = 3  # fewer readings decide nothing; not measured
 _OTHER_FORMAT, _SAME_FORMAT, _OTHER_LEVELS = 0.5, 0.2, 0.5
 """Two logs belong to two phones if at least this share of their simultaneous readings differs:
@@ -197,9 +194,7 @@ def _with_legs(logs: list[PhoneLog]) -> list[PhoneLog]:
         others = np.sort(np.concatenate([np.empty(0, np.int64), *anchors[:place], *anchors[place + 1 :]]))
         leg = is_serving(log.radio) & (log.radio["rat"] == "NR") & _amid(others, log.radio["time_ns"])
         role = np.where(leg, "secondary", log.radio["role"])
-        legs.append(
-            log._replace(radio=Table(RADIO, log.radio.columns | {"role": role}, log.radio.provenance))
-        )
+        legs.append(log._replace(radio=Table(RADIO, log.radio.columns | {"role": role}, log.radio.provenance)))
     return legs
 
 

@@ -61,9 +61,7 @@ class FairShares(NamedTuple):
     """Sentences about the flows that were left out."""
 
 
-def fair_shares(
-    recording: Recording, *, step_s: float | None = None, reverse: bool | None = None
-) -> FairShares:
+def fair_shares(recording: Recording, *, step_s: float | None = None, reverse: bool | None = None) -> FairShares:
     """Return how evenly the TCP flows of a recording share the link.
 
     Parameters
@@ -189,9 +187,7 @@ def _flows(recording: Recording, reverse: bool | None) -> tuple[list[_Flow], lis
 
 def _way(largest: list[tuple[Capture, int]]) -> bool:
     """Return the direction with more bytes: True if the responders sent more than the initiators."""
-    sent = [
-        sum(int(p.analysis.directions["unique_bytes"][2 * n - 2 + way]) for p, n in largest) for way in (0, 1)
-    ]
+    sent = [sum(int(p.analysis.directions["unique_bytes"][2 * n - 2 + way]) for p, n in largest) for way in (0, 1)]
     return sent[1] > sent[0]
 
 

@@ -77,8 +77,7 @@ class HostLogs:
         """Return the host logs of a recording."""
         logs = source.logs("tcp")
         stated = {
-            host: set(facts.addresses)
-            for host, facts in (source.manifest.hosts if source.manifest else {}).items()
+            host: set(facts.addresses) for host, facts in (source.manifest.hosts if source.manifest else {}).items()
         }
         addresses = {host: set(own) for host, own in stated.items()}
         for log, tables in logs:

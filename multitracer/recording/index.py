@@ -35,13 +35,12 @@ if TYPE_CHECKING:
     from parsers import PacketBlock
 
 MIN_BYTES = 64 << 20
-"""Minimum size of a capture that gets an index: smaller ones are read completely within a second
-(docs/benchmarks.md)."""
+"""Minimum size of a capture that gets an index: smaller ones are read completely within a second (docs/benchmarks.md).
+"""
 _MOST_INDEX_BYTES = 16 << 20
 """Maximum size of an index in bytes: some 300,000 blocks, a capture of 1 TB."""
 _LONGEST_NS = 30 * 86_400 * 10**9
-"""Maximum time span of a capture that gets an index, in ns: the parsers take a longer step in time for
-damage."""
+"""Maximum time span of a capture that gets an index, in ns: the parsers take a longer step in time for damage."""
 _SAMPLE_BYTES, _SAMPLES = 1 << 16, 16
 """The digest covers `_SAMPLES` places of `_SAMPLE_BYTES` each, including the start and the end of the file.
 It detects changes by programs, not by an attacker who changes other places and keeps size and time."""
@@ -106,9 +105,7 @@ def index_of(path: str) -> Index | None:
     return None
 
 
-def keep_index(
-    path: str, state: Document | None, blocks: Sequence[PacketBlock], files: Sequence[SourceFile]
-) -> None:
+def keep_index(path: str, state: Document | None, blocks: Sequence[PacketBlock], files: Sequence[SourceFile]) -> None:
     """Write the index of a capture that was read completely, if it is possible to read parts of it.
 
     Parameters
@@ -194,9 +191,7 @@ def _digest(file: BinaryIO, size: int) -> str:
 def _is_fit(blocks: Sequence[PacketBlock], source: SourceFile) -> bool:
     """Return whether parts of a capture can be read alone: no block depends on the content of another."""
     plain = SourceFile(source.path, source.format)
-    same = all(
-        getattr(source, f.name) == getattr(plain, f.name) for f in fields(plain) if f.name not in _FACTS
-    )
+    same = all(getattr(source, f.name) == getattr(plain, f.name) for f in fields(plain) if f.name not in _FACTS)
     times = [t for block in blocks for t in block[2:]]
     return bool(
         same and times and NOT_A_TIME not in times and max(times) - min(times) <= _LONGEST_NS

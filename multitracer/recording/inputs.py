@@ -1,10 +1,9 @@
 """Finds the capture points and logs that the user's paths name; only the start of each file is read.
 
-A path is a capture, the files of one capture (a ring buffer, a glob), logs of other layers, a folder of
-captures and logs, a session folder (one subfolder per host, manifest.json; docs/session.md), or `-`. In a
-folder only regular files inside it are read, whatever its manifest or its symbolic links name. Every file is
-accounted for: as a capture, a log, a companion that one of our recorders writes beside the logs, or in a
-warning.
+A path is a capture, the files of one capture (a ring buffer, a glob), logs of other layers, a folder of captures and
+logs, a session folder (one subfolder per host, manifest.json; docs/session.md), or `-`. In a folder only regular files
+inside it are read, whatever its manifest or its symbolic links name. Every file is accounted for: as a capture, a log,
+a companion that one of our recorders writes beside the logs, or in a warning.
 """
 
 from __future__ import annotations
@@ -154,9 +153,7 @@ def find_inputs(*paths: str | os.PathLike[str]) -> Inputs:
         raise InputError("no input was given; name a capture, a session folder, or - for standard input")
     folders = [name for name in names if name != STANDARD_INPUT and Path(name).is_dir()]
     if folders and len(names) > 1:
-        raise InputError(
-            f"{folders[0]}: a folder cannot be read together with other files; give only this folder"
-        )
+        raise InputError(f"{folders[0]}: a folder cannot be read together with other files; give only this folder")
     if folders:
         return _of_folder(Path(folders[0]))
     captures, logs = [], []
@@ -289,13 +286,9 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as scan:
             entries = [entry for entry in scan if not entry.name.startswith(".")]
     except OSError as error:
-        raise InputError(
-            f"{folder}: cannot read this folder: {error.strerror}; check the permissions"
-        ) from error
+        raise InputError(f"{folder}: cannot read this folder: {error.strerror}; check the permissions") from error
     if len(entries) > MAX_FILES:
-        raise InputError(
-            f"{folder}: this folder contains more than {MAX_FILES} files; name the files to read"
-        )
+        raise InputError(f"{folder}: this folder contains more than {MAX_FILES} files; name the files to read")
     return sorted(entries, key=lambda entry: _natural(entry.name))
 
 

@@ -207,13 +207,7 @@ def join(transfer: Joinable) -> Join | None:
     columns |= _times(columns, arrived, transfer.slot_ns)
     mine = of_dropped != NA
     return Join(
-        transfer,
-        Table(CARRIAGES, columns),
-        chunks,
-        of_dropped[mine],
-        dropped[mine],
-        queued[from_queue[later]],
-        arrived,
+        transfer, Table(CARRIAGES, columns), chunks, of_dropped[mine], dropped[mine], queued[from_queue[later]], arrived
     )
 
 
@@ -258,10 +252,7 @@ def _chunks(frames: Table, offset: Array, wire: Array) -> Table:
     ends = np.minimum(end[which], offset[carriage] + wire[carriage])
     octets = ends - begins
     share = octets / frames["payload_bytes"][sent][which]
-    return Table(
-        CHUNKS,
-        {"frame_row": sent[which], "carriage": carriage, "bytes": octets, "share": share},
-    )
+    return Table(CHUNKS, {"frame_row": sent[which], "carriage": carriage, "bytes": octets, "share": share})
 
 
 def _ticks(frames: Table, chunks: Table, carriages: int) -> dict[str, Array]:
@@ -366,8 +357,7 @@ _LONGEST_PIPE_SLOTS = 500
 _SAMPLE = 400  # frames that find the pipe: bounds the time. Not measured
 _RESETS = ("reset_started", "reset_done")
 _LARGEST_WINDOW = 61
-"""Maximum number of frames that may be stored before the last one: RLP numbers frames modulo 62 (3GPP TS
-24.022)."""
+"""Maximum number of frames that may be stored before the last one: RLP numbers frames modulo 62 (3GPP TS 24.022)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,10 +396,7 @@ def delivery(transfer: Joinable) -> StreamDelivery | None:
     # information frames that left one end and came to the other; where each slot's lies in the stream
     sent, got = (
         np.flatnonzero(
-            (frames["payload_bytes"] > 0)
-            & frames["fcs_ok"]
-            & (frames["tick"] != NA)
-            & (frames["sent"] == is_sent)
+            (frames["payload_bytes"] > 0) & frames["fcs_ok"] & (frames["tick"] != NA) & (frames["sent"] == is_sent)
         )
         for frames, is_sent in ((near.frames, True), (far.frames, False))
     )

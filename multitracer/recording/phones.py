@@ -72,8 +72,7 @@ class Phone:
     def within(self, bounds_ns: Bounds) -> Phone:
         """Return the phone with the rows from the first bound until before the second."""
         logs = (
-            log._replace(radio=log.radio.within(*bounds_ns), orders=log.orders.within(*bounds_ns))
-            for log in self.logs
+            log._replace(radio=log.radio.within(*bounds_ns), orders=log.orders.within(*bounds_ns)) for log in self.logs
         )
         return replace(
             self,
@@ -179,8 +178,7 @@ def _by_card(logs: list[PhoneLog]) -> list[list[PhoneLog]]:
         first = radio == radios[0]
         own = [
             log._replace(
-                radio=rows_of(log.radio, radio, unnamed=first),
-                orders=rows_of(log.orders, radio, unnamed=first),
+                radio=rows_of(log.radio, radio, unnamed=first), orders=rows_of(log.orders, radio, unnamed=first)
             )
             for log in logs
         ]

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from multitracer.recording.recording import Recording
 
 _NO_DISTANCE_NS = NS_PER_MS
-"""Maximum round trip to the receiver, in ns, at which a capture counts as made at the receiver: one local
-link."""
+"""Maximum round trip to the receiver, in ns, at which a capture counts as made at the receiver: one local link."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +78,7 @@ Places = tuple[ConnectionAtPoint, ConnectionAtPoint | None]
 """The connection in the capture nearest to the data's sender, and in the one at its receiver, if any."""
 
 
-def places_of(
-    recording: Recording, capture: Capture, connection: int, *, reverse: bool | None = None
-) -> Places:
+def places_of(recording: Recording, capture: Capture, connection: int, *, reverse: bool | None = None) -> Places:
     """Return a connection's direction at two capture points: nearest to its sender, and at its receiver.
 
     The first capture defines the direction and the connection number; the second element is None if there is
@@ -105,9 +102,7 @@ def places_of(
             views.append((other, there.connection, reverse != there.is_turned))
     places = [ConnectionAtPoint(*view, vantage_of(recording, *view[:2], reverse=view[2])) for view in views]
     sender = next((place for place in places if place.vantage is Vantage.NEAR_SENDER), places[0])
-    others = [
-        replace(place, is_turned=place.reverse != sender.reverse) for place in places if place is not sender
-    ]
+    others = [replace(place, is_turned=place.reverse != sender.reverse) for place in places if place is not sender]
     if sender.vantage is Vantage.NEAR_RECEIVER:
         return sender, None
     for suits in (
@@ -136,9 +131,7 @@ def vantage_of(recording: Recording, capture: Capture, connection: int, *, rever
         return Vantage.NEAR_SENDER if at_sender else Vantage.NEAR_RECEIVER
     if recording.folder is None:
         return by_packets
-    sender, receiver = map(
-        recording.hosts.owner, ConnectionAtPoint(capture, connection, reverse, by_packets).ends
-    )
+    sender, receiver = map(recording.hosts.owner, ConnectionAtPoint(capture, connection, reverse, by_packets).ends)
     if sender == receiver:
         return by_packets
     known = {sender: Vantage.NEAR_SENDER, receiver: Vantage.NEAR_RECEIVER}

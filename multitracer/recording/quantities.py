@@ -133,9 +133,7 @@ class Quantities:
         holding = [table for table in tables if self._holds(table, name)]
         if len(holding) > 1:
             both = " and ".join(f"{table}.{name}" for table in holding)
-            raise InputError(
-                f"{name}: {len(holding)} tables have a column with this name; choose one of {both}"
-            )
+            raise InputError(f"{name}: {len(holding)} tables have a column with this name; choose one of {both}")
         _, column = column_of(f"{(holding or tables)[0]}.{name}") or ("", None)
         assert column is not None
         return self._of_column(name, (holding or tables)[0], column)
@@ -202,9 +200,7 @@ class Quantities:
         time_ns[known] = stretched(quantity.time_ns[known], speed=speed, origin_ns=origin_ns)
         hold_ns = None if quantity.hold_ns is None else round(quantity.hold_ns * speed)
         value = quantity.value * (speed if quantity.unit == "ns" else 1)
-        return replace(
-            quantity, time_ns=time_ns, value=value, hold_ns=hold_ns, bound_ns=quantity.bound_ns * speed
-        )
+        return replace(quantity, time_ns=time_ns, value=value, hold_ns=hold_ns, bound_ns=quantity.bound_ns * speed)
 
     # --- series by their labels ---
 
@@ -339,9 +335,7 @@ class Quantities:
             else None
         )
         hold_ns = None if table in ("tcp_segments", "rtt_samples", "link_events") else hold_ns
-        quantity = SessionQuantity(
-            name, kind, time_ns, value, column.unit, hold_ns, source=rows.source, host=rows.host
-        )
+        quantity = SessionQuantity(name, kind, time_ns, value, column.unit, hold_ns, source=rows.source, host=rows.host)
         return self._placed(quantity)
 
     def _rows(self, table: str, column: str) -> list[_Rows]:
@@ -349,9 +343,7 @@ class Quantities:
         if table == "radio":
             return self._radio_rows(column)
         if table == "position":
-            tracks = (
-                [self.radio_context.drive[0]] if self.radio_context.drive else self.radio_context.position
-            )
+            tracks = [self.radio_context.drive[0]] if self.radio_context.drive else self.radio_context.position
             return [_Rows(each.table, each.host, portable(each.path)) for each in tracks]
         if table in ("tcp_state", "tcp_segments", "rtt_samples"):
             return self._connection_rows(table)
@@ -395,11 +387,7 @@ class Quantities:
 
 
 def _streams(table: Table) -> Array:
-    names = [
-        table[name].astype("U64")
-        for name in ("run", "source", "series", "direction")
-        if name in table.columns
-    ]
+    names = [table[name].astype("U64") for name in ("run", "source", "series", "direction") if name in table.columns]
     joined = names[0]
     for each in names[1:]:
         joined = np.char.add(np.char.add(joined, " "), each)

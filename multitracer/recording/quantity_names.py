@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 ALIAS = "throughput"
 THROUGHPUT = ("TcpSnd_goodput", "Tcp_goodput", "TcpMid_goodput", "TcpRcv_goodput", "downlink_bps")
-"""Goodput as the sender reports it, else as the capture shows it, else the rate that a phone's logger
-reports."""
+"""Goodput as the sender reports it, else as the capture shows it, else the rate that a phone's logger reports."""
 
 TABLES = {
     schema.name: schema
@@ -45,8 +44,7 @@ SEGMENT_SERIES = {
     "throughput": (QuantityKind.AMOUNTS, "bit", "payload that was sent, every copy"),
     "rexmt": (QuantityKind.AMOUNTS, "segments", "segments sent again"),
 }
-"""Series that `Quantities` computes from segments itself, because a figure shows a moving average or
-positions."""
+"""Series that `Quantities` computes from segments itself, because a figure shows a moving average or positions."""
 OF_SERIES = {
     "data": QuantityKind.AMOUNTS,
     "ack": QuantityKind.AMOUNTS,

@@ -38,9 +38,7 @@ def counted(segments: Table, *, prefix: str, reverse: bool, host: str = "") -> I
             )
 
 
-def of_series(
-    label: str, table: Table, *, kind: QuantityKind | None = None, host: str = ""
-) -> SessionQuantity:
+def of_series(label: str, table: Table, *, kind: QuantityKind | None = None, host: str = "") -> SessionQuantity:
     """Return a labelled series as a quantity.
 
     For positions in a byte stream, the values are the increases from row to row.
@@ -51,6 +49,4 @@ def of_series(
         highest = np.maximum.accumulate(np.where(np.isfinite(value), value, -np.inf))
         value = np.diff(highest, prepend=highest[:1]) if len(highest) else highest
     source = str(table.provenance["source"])
-    return SessionQuantity(
-        label, kind or OF_SERIES[end], table["time_ns"], value, unit, source=source, host=host
-    )
+    return SessionQuantity(label, kind or OF_SERIES[end], table["time_ns"], value, unit, source=source, host=host)

@@ -99,8 +99,7 @@ class RadioContext:
     def shown(self, bounds_ns: Bounds) -> RadioContext:
         """Return the radio context limited to a time window.
 
-        Phones and route are still determined from all data. The phone with most rows in the window is the
-        first.
+        Phones and route are still determined from all data. The phone with most rows in the window is the first.
         """
         if bounds_ns == (None, None):
             return self
@@ -161,9 +160,7 @@ class RadioContext:
         """The position log with most trusted positions, and its route; None without any position."""
         if self.shown_of is not None:
             complete, bounds_ns = self.shown_of
-            drive = (
-                None if complete.drive is None else (complete.drive[0], complete.drive[1].within(*bounds_ns))
-            )
+            drive = None if complete.drive is None else (complete.drive[0], complete.drive[1].within(*bounds_ns))
             return drive if drive is not None and len(drive[1].table) else None
         routes = [(placed, route_of(placed.table)) for placed in self._tracks]
         longest = max(routes, key=lambda each: len(each[1].table), default=None)

@@ -4,8 +4,7 @@ The input are captures and logs, by name. `Need` selects the data that are neede
 memory. Each capture point is read in chunks, and its connections are counted in one of three ways:
 
 - The native kernel counts them while it reads, and keeps no segments. This is used where only the numbers of
-  one capture file are needed. If the segments of one connection are also needed, the file is read a second
-  time.
+  one capture file are needed. If the segments of one connection are also needed, the file is read a second time.
 - Otherwise all segments are kept, and counted after the last one.
 - With `limits`, memory holds only the open connections (`stream.py`).
 
@@ -188,9 +187,7 @@ def _between(
     """
     complete = list(read)
     captures = [capture for _, capture in complete]
-    bounds_ns = (
-        window.bounds_ns(captures, speed=recording.speed) if captures else bounds_of(recording, window)
-    )
+    bounds_ns = window.bounds_ns(captures, speed=recording.speed) if captures else bounds_of(recording, window)
     recording.bounds_ns = bounds_ns
     parts = [capture.between(*bounds_ns) for capture in captures]
     yield from zip((point for point, _ in complete), parts, strict=True)
@@ -342,15 +339,9 @@ def analysis_of(native: Kernel, path: str, progress: ReadingProgress | None = No
     from multitracer.capture import CaptureTables  # noqa: PLC0415
 
     is_packed = not parsers.is_plain(path)  # to read is little beside unpacking
-    chunks = parsers.Chunks(
-        [path], rows=_CHUNK_ROWS, progress=progress, reads_ahead=True, unpacks_ahead=is_packed
-    )
+    chunks = parsers.Chunks([path], rows=_CHUNK_ROWS, progress=progress, reads_ahead=True, unpacks_ahead=is_packed)
     running = RunningAnalysis(native)
-    with (
-        reading(path),
-        ThreadPoolExecutor(1, "counts") as thread,
-        closing(iter(chunks)) as each,
-    ):
+    with reading(path), ThreadPoolExecutor(1, "counts") as thread, closing(iter(chunks)) as each:
         counted = thread.submit(lambda: True)
         for chunk in each:
             if not counted.result():

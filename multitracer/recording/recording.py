@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Table
 
 MOST_SPEED = 1_000
-"""Maximum speed of a link relative to real time: a recording that states a higher one is read with speed
-1."""
+"""Maximum speed of a link relative to real time: a recording that states a higher one is read with speed 1."""
 _CANDIDATES = 10
 _STATE = attrgetter("st_size", "st_mtime_ns")
 """File attributes that show a change of a file."""
@@ -57,8 +56,7 @@ class Recording:
     captures : list of Capture
         Its capture points; empty without a capture.
     sender_point : str or None
-        The capture point that the user names as that of the sender of most data; the others are at the
-        receiver.
+        The capture point that the user names as that of the sender of most data; the others are at the receiver.
     notes : list of str
         Sentences about what was skipped or is unknown; more are added while logs are parsed.
     bounds_ns : (int or None, int or None)
@@ -132,9 +130,7 @@ class Recording:
         """The worst trust level of the captures: good, caution or poor."""
         from multitracer.analysis.trust import VERDICTS  # noqa: PLC0415  # it needs NumPy
 
-        return max(
-            (capture.analysis.trust.verdict for capture in self.captures), key=VERDICTS.index, default="good"
-        )
+        return max((capture.analysis.trust.verdict for capture in self.captures), key=VERDICTS.index, default="good")
 
     # --- logs ---
 
@@ -285,13 +281,10 @@ class Recording:
         InputError
             If there is none, or several within one capture; the message lists them.
         """
-        fitting = [
-            (capture, n) for capture in self.captures for n in capture.analysis.with_endpoint(host, port)
-        ]
+        fitting = [(capture, n) for capture in self.captures for n in capture.analysis.with_endpoint(host, port)]
         if not fitting:
             raise InputError(
-                f"no connection has the endpoint {host_port(host, port)}; `multitracer "
-                "inspect` lists the connections"
+                f"no connection has the endpoint {host_port(host, port)}; `multitracer inspect` lists the connections"
             )
         if len({id(capture) for capture, _ in fitting}) < len(fitting):
             raise InputError(
@@ -305,9 +298,7 @@ class Recording:
         candidates: list[tuple[int, Capture, int]] = []
         for capture in self.captures:
             both = capture.analysis.unique_bytes()
-            candidates += [
-                (int(both[i]), capture, int(i) + 1) for i in (-both).argsort(kind="stable")[:count]
-            ]
+            candidates += [(int(both[i]), capture, int(i) + 1) for i in (-both).argsort(kind="stable")[:count]]
         candidates.sort(key=lambda each: -each[0])
         return sorted(((p, n) for _, p, n in candidates[:count]), key=lambda each: each[0].offset + each[1])
 
@@ -362,9 +353,7 @@ def _names(candidates: list[tuple[Capture, int]]) -> str:
 def _losses(log: HostLog, tables: dict[str, Table]) -> Iterator[str]:
     """Yield sentences about data that could not be read or were assumed, from the tables' provenance."""
     provenances = [table.provenance for table in tables.values()]
-    for warning in dict.fromkeys(
-        warning for provenance in provenances for warning in provenance.get("warnings") or ()
-    ):
+    for warning in dict.fromkeys(warning for provenance in provenances for warning in provenance.get("warnings") or ()):
         yield f"{log.path}: {warning}"
     reasons = [provenance.get("damaged") for provenance in provenances]
     for reason in dict.fromkeys(reason for reason in reasons if reason):

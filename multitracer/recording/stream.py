@@ -1,9 +1,8 @@
 """Captures of any size, and endless pipes: memory holds only the open connections.
 
-A capture comes in chunks (`parsers.Chunks`). Connections that ended are counted by the same rules as in a
-complete capture (`analysis/streaming/`), and written to unnamed files, from which its tables are read. An
-index of a large capture is written (`index.py`), so that a window is found later without reading the complete
-file.
+A capture comes in chunks (`parsers.Chunks`). Connections that ended are counted by the same rules as in a complete
+capture (`analysis/streaming/`), and written to unnamed files, from which its tables are read. An index of a large
+capture is written (`index.py`), so that a window is found later without reading the complete file.
 """
 
 from __future__ import annotations
@@ -127,9 +126,7 @@ class _Streams:
             self._add(point, capture, open_now, ended)
         return True
 
-    def _chunks(
-        self, point: Point, ranges: Sequence[tuple[int, int]] | None, noted: Count | None
-    ) -> parsers.Chunks:
+    def _chunks(self, point: Point, ranges: Sequence[tuple[int, int]] | None, noted: Count | None) -> parsers.Chunks:
         return parsers.Chunks(
             files_to_read(self._recording, point.paths),
             rows=self._limits.rows,
@@ -139,9 +136,7 @@ class _Streams:
             ranges=ranges,
         )
 
-    def _follow(
-        self, chunks: parsers.Chunks, open_now: OpenConnections, ended: EndedConnections
-    ) -> CaptureTables:
+    def _follow(self, chunks: parsers.Chunks, open_now: OpenConnections, ended: EndedConnections) -> CaptureTables:
         """Read all chunks and store connections that ended; return the last chunk.
 
         The files of the last chunk have all their facts.
@@ -169,9 +164,7 @@ class _Streams:
         if self._progress is not None:
             self._progress.phase = f"reading, {count(open_now.count, 'connection')} so far"
 
-    def _add(
-        self, point: Point, capture: CaptureTables, open_now: OpenConnections, ended: EndedConnections
-    ) -> None:
+    def _add(self, point: Point, capture: CaptureTables, open_now: OpenConnections, ended: EndedConnections) -> None:
         self._segments += open_now.facts.segments
         connections, directions, flows = ended.tables()
         counted = CaptureTables(capture.files, flows=flows)

@@ -34,9 +34,7 @@ def source_of(recording: Recording) -> SessionContent:
         for reason, lines in (table.provenance.get("skipped") or {}).items():
             recording.warn_once(f"{log.path}: {lines:,} lines skipped: {reason}")
         tables.append(table)
-    return SessionContent(
-        recording.name, Table.concatenate(TRANSACTIONS, tables), _facts(recording), recording.speed
-    )
+    return SessionContent(recording.name, Table.concatenate(TRANSACTIONS, tables), _facts(recording), recording.speed)
 
 
 def _facts(recording: Recording) -> dict[str, str]:

@@ -101,9 +101,7 @@ class Transfer:
     far: LinkSide | None = None
 
     @classmethod
-    def of(
-        cls, recording: Recording, connection: int | None = None, *, reverse: bool | None = None
-    ) -> Transfer:
+    def of(cls, recording: Recording, connection: int | None = None, *, reverse: bool | None = None) -> Transfer:
         """Return one transfer of a recording.
 
         Parameters
@@ -230,9 +228,7 @@ class Transfer:
     @cached_property
     def retransmitted(self) -> Array:
         """Rows of `sender`: segments with payload of which a byte was sent before (Kind.RETRANSMISSION)."""
-        again: Array = self.data[
-            (self.sender["kind"][self.data] & np.uint32(SegmentKind.RETRANSMISSION)) != 0
-        ]
+        again: Array = self.data[(self.sender["kind"][self.data] & np.uint32(SegmentKind.RETRANSMISSION)) != 0]
         return again
 
     @cached_property
@@ -344,9 +340,7 @@ class Transfer:
     @cached_property
     def came_ns(self) -> Array:
         """Capture time of each row of `receiver`, by the sender's clock, in ns; empty without `receiver`."""
-        return self.receiver_time(
-            np.empty(0, np.int64) if self.receiver is None else self.receiver["time_ns"]
-        )
+        return self.receiver_time(np.empty(0, np.int64) if self.receiver is None else self.receiver["time_ns"])
 
     # --- both captures ---
 

@@ -111,9 +111,7 @@ def moment_of(text: str) -> WindowEdge:
     else:
         if not math.isfinite(seconds):
             raise InputError(f"the time must be a finite number of seconds, but is {text}")
-        moment = WindowEdge(
-            round(min(abs(seconds), LAST_NS) * math.copysign(NS_PER_S, seconds)), relative=True
-        )
+        moment = WindowEdge(round(min(abs(seconds), LAST_NS) * math.copysign(NS_PER_S, seconds)), relative=True)
     if abs(moment.ns) > LAST_NS:
         raise InputError(
             f"the time {text} is out of range; times must be within 292 years of the start of the recording"

@@ -8,8 +8,7 @@ the limits. `drive_section.py` makes the sections on a drive (`route_map.py` the
 below it), `transactions_page.py` the page of a measurement. `page.py` makes the frame of all pages, and puts
 script and style into the page or into files beside it; `static_sheet.py` draws pictures that need no script.
 
-Invariants: each text from a capture is escaped, and the page's content security policy allows only the
-scripts of this package. This package computes no results: all numbers come from lower packages. A file
-appears under its name only when it is complete (`replacing.py`); its size is bounded for captures of any
-length.
+Invariants: each text from a capture is escaped, and the page's content security policy allows only the scripts of this
+package. This package computes no results: all numbers come from lower packages. A file appears under its name only when
+it is complete (`replacing.py`); its size is bounded for captures of any length.
 """

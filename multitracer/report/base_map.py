@@ -35,19 +35,16 @@ MOST_DRAWN = 120_000
 """Maximum points of the base map in a page: about 0.8 MB; the browser examines all of them at each redraw."""
 _MARGIN_M = 500.0
 _MARGIN_SHARE = 0.1
-"""Margin around the route, as a share of the longer side of its bounding box; at least _MARGIN_M. Not
-measured."""
+"""Margin around the route, as a share of the longer side of its bounding box; at least _MARGIN_M. Not measured."""
 _CORRIDORS_M = (5_000, 2_000, 500)
-"""Maximum distances of lines from a long route, tried in this order until few enough lines remain. Not
-measured."""
+"""Maximum distances of lines from a long route, tried in this order until few enough lines remain. Not measured."""
 _ROUGHEST_M = 20.0
-"""Coarsest grid for thinning lines; if it leaves too many points, lines far from the route are removed. Not
-measured."""
+"""Coarsest grid for thinning lines; if it leaves too many points, lines far from the route are removed. Not measured.
+"""
 _FINEST_M = 2.0
 """Minimum distance between two points of a line: one pixel at the highest typical zoom. Not measured."""
 _COARSEST_M = 1e5
-"""Coarsest grid of all; lines that have too many points even on this grid are not roads: only the first are
-drawn."""
+"""Coarsest grid of all; lines that have too many points even on this grid are not roads: only the first are drawn."""
 _LINES = {"LineString": 1, "MultiLineString": 2, "Polygon": 2, "MultiPolygon": 3}
 """Types of geometry that are drawn, with the nesting depth of their lines in `coordinates`."""
 
@@ -114,14 +111,12 @@ def read_base_map(path: str | os.PathLike[str]) -> BaseMap:
         points += len(usable)
         if points > MOST_POINTS:
             raise InputError(
-                f"{where}: the lines of this map have more than {MOST_POINTS:,} points; cut out the "
-                "region of the drive"
+                f"{where}: the lines of this map have more than {MOST_POINTS:,} points; cut out the region of the drive"
             )
         lines.append(usable)
     if not lines:
         raise InputError(
-            f"{where}: this map contains no line in longitude and latitude; export lines as GeoJSON "
-            "in EPSG:4326"
+            f"{where}: this map contains no line in longitude and latitude; export lines as GeoJSON in EPSG:4326"
         )
     joined = np.ones(points, dtype=bool)
     joined[np.cumsum([0, *(len(line) for line in lines[:-1])])] = False
@@ -141,13 +136,10 @@ def _parsed(path: Path, where: str) -> Document:
         raise InputError(f"{where}: cannot read this file ({error}); name a GeoJSON file") from error
     if text.startswith(b"PMTiles"):
         raise InputError(
-            f"{where}: this file is a PMTiles file, which is not supported; export the "
-            "region of the drive as GeoJSON"
+            f"{where}: this file is a PMTiles file, which is not supported; export the region of the drive as GeoJSON"
         )
     if len(text) > MOST_BYTES:
-        raise InputError(
-            f"{where}: this file is longer than {MOST_BYTES >> 20} MiB; cut out the region of the drive"
-        )
+        raise InputError(f"{where}: this file is longer than {MOST_BYTES >> 20} MiB; cut out the region of the drive")
     try:
         document = json.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -156,8 +148,7 @@ def _parsed(path: Path, where: str) -> Document:
         ) from error
     if not isinstance(document, dict):
         raise InputError(
-            f"{where}: this file is not valid GeoJSON, because it is not an object with "
-            'a "type"; export the map again'
+            f'{where}: this file is not valid GeoJSON, because it is not an object with a "type"; export the map again'
         )
     return document
 
@@ -172,8 +163,7 @@ def _lines_of(document: Document, where: str) -> Iterator[object]:
         each, depth = waiting.pop()
         if depth > _DEEPEST:
             raise InputError(
-                f"{where}: the geometry collections are nested more than {_DEEPEST} "
-                "levels deep; export the map again"
+                f"{where}: the geometry collections are nested more than {_DEEPEST} levels deep; export the map again"
             )
         kind = each.get("type") if isinstance(each, dict) else None
         if kind in ("FeatureCollection", "GeometryCollection") and isinstance(each, dict):
@@ -296,9 +286,7 @@ def _around(lines: _Kept, route: tuple[Array, Array]) -> _Kept:
     for metres, own in zip((lines.east, lines.north), route, strict=True):
         middle = (float(own.min()) + float(own.max())) / 2
         low, high = middle - reach, middle + reach
-        inside[1:] &= (np.maximum(metres[1:], metres[:-1]) >= low) & (
-            np.minimum(metres[1:], metres[:-1]) <= high
-        )
+        inside[1:] &= (np.maximum(metres[1:], metres[:-1]) >= low) & (np.minimum(metres[1:], metres[:-1]) <= high)
     return _steps(lines, inside)
 
 

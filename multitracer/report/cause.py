@@ -50,8 +50,8 @@ _EXPLAIN: dict[Limit, tuple[str, ...]] = {
 }  # fmt: skip
 """Kinds of incidents that explain a limit, the most specific first."""
 _WORTH = 0.1
-"""Minimum cost, as a share of the time, at which the most costly cause precedes the most specific one (see
-limits.md)."""
+"""Minimum cost, as a share of the time, at which the most costly cause precedes the most specific one (see limits.md).
+"""
 
 
 _REPEATS = {
@@ -62,17 +62,13 @@ _REPEATS = {
 QUEUES = {"bufferbloat", "overbuffered-link"}
 """Kinds of incidents that add delay but cost no time: other and interactive traffic suffers."""
 _BEFALLS = {
-    "link-flow-control": (
-        "the far end stopped the link",
-        "to avoid the stops: a network that takes the data faster",
-    ),
+    "link-flow-control": ("the far end stopped the link", "to avoid the stops: a network that takes the data faster"),
     "rlp-retransmission-burst": (
         "the radio failed for a while",
         "to avoid lost frames: a better place, antenna or cell",
     ),
 }
-"""Causes that can occur together at a radio link, with the remedy; where both occur, each text names the
-other."""
+"""Causes that can occur together at a radio link, with the remedy; where both occur, each text names the other."""
 _JUDGED = {"policer", "random-loss", "congestion-loss", "competing-traffic", "idle-timeout", "radio-limited"}
 """Kinds of incidents that are derived from a pattern: their confidence is always "inferred"."""
 AFTER_LOSSES = (Limit.RECOVERY, Limit.CONGESTION_WINDOW)
@@ -137,9 +133,7 @@ def cause(diagnosis: Diagnosis) -> Incident | None:
     least_s = _WORTH * diagnosis.limited.total_s
     able = [each for each in diagnosis.incidents if each.kind in kinds]
     return min(
-        able,
-        key=lambda each: (-each.cost_s if each.cost_s >= least_s else 0.0, kinds.index(each.kind)),
-        default=None,
+        able, key=lambda each: (-each.cost_s if each.cost_s >= least_s else 0.0, kinds.index(each.kind)), default=None
     )
 
 
@@ -192,9 +186,7 @@ def lost_run(diagnosis: Diagnosis) -> LostRun | None:
     time_ns = seen.sends.time_ns
     longest = int(np.argmax(np.where(many, time_ns[last] - time_ns[first], -1)))
     begin, end = int(first[longest]), int(last[longest])
-    run = LostRun(
-        int(time_ns[begin]), int(time_ns[end]), end - begin + 1, int(seen.sends.again[begin : end + 1].sum())
-    )
+    run = LostRun(int(time_ns[begin]), int(time_ns[end]), end - begin + 1, int(seen.sends.again[begin : end + 1].sum()))
     return run if run.repairs and run.end_ns - run.begin_ns >= _MIN_ROUNDS * seen.floor_ns else None
 
 
@@ -285,6 +277,4 @@ def held_bytes(limited: Limited) -> float | None:
     passed = np.concatenate([[0], np.cumsum(end - begin)])
     evenly = np.linspace(0, passed[-1], _SAMPLES, endpoint=False)
     place = np.searchsorted(passed, evenly, side="right") - 1
-    return float(
-        np.median(limited.seen.outstanding(begin[place] + np.rint(evenly - passed[place]).astype(np.int64)))
-    )
+    return float(np.median(limited.seen.outstanding(begin[place] + np.rint(evenly - passed[place]).astype(np.int64))))

@@ -119,9 +119,7 @@ def choose(captures: Sequence[Capture], *, connection: int | None, most: int) ->
         numbered = ((capture, connection - capture.offset) for capture in captures)
         first = next((each for each in numbered if 0 < each[1] <= len(each[0])), None)
         if first is None:
-            raise InputError(
-                f"there is no connection {connection}; `multitracer inspect` lists the connections"
-            )
+            raise InputError(f"there is no connection {connection}; `multitracer inspect` lists the connections")
         chosen = [first, *(each for each in chosen if each != first)]
     drawn = [Drawn(capture, n, capture.analysis.bulk_direction(n)) for capture, n in chosen]
     if drawn:
@@ -185,9 +183,7 @@ def connection_section(captures: Sequence[Capture], figures: Sequence[Drawn], *,
         "table",
         element("caption", "Connections, the largest first", class_="unseen"),
         element("thead", element("tr", cells)),
-        element(
-            "tbody", [_row(capture, n, shown.get(capture.offset + n), where=where) for capture, n in picked]
-        ),
+        element("tbody", [_row(capture, n, shown.get(capture.offset + n), where=where) for capture, n in picked]),
         class_="sortable",
         data_filter="filter",
     )

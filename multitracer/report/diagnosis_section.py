@@ -13,15 +13,7 @@ from multitracer.diagnosis.account.uses import LOST, Use
 from multitracer.diagnosis.diagnose import channel_use
 from multitracer.diagnosis.limits.names import Confidence, Limit, Viewpoint, by_limit
 from multitracer.diagnosis.sentence import numbers_of
-from multitracer.report.limit_words import (
-    COARSE,
-    RECEIVER_ONLY,
-    SEEN_FROM,
-    percent,
-    says,
-    shares_of,
-    surely,
-)
+from multitracer.report.limit_words import COARSE, RECEIVER_ONLY, SEEN_FROM, percent, says, shares_of, surely
 from multitracer.report.markup import Markup, element, fold
 from multitracer.report.time_axis import TimeAxis
 from multitracer.units import NS_PER_S
@@ -54,8 +46,7 @@ def happened_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figu
     speed : float
         Seconds of the figure in a second of the recording.
     figure : bool
-        Whether the first figure of the page shows the transfer: incidents then have a button that moves the
-        figure.
+        Whether the first figure of the page shows the transfer: incidents then have a button that moves the figure.
     """
     if diagnosis.limited.view is Viewpoint.NOWHERE:
         return None
@@ -63,10 +54,7 @@ def happened_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figu
     def occurrence(what: Incident | Finding, times: str = "") -> list[Markup]:
         """Return the text of an incident, its cost, and the button that shows it in the figure."""
         begin_s, end_s = ((ns - origin_ns) * speed / NS_PER_S for ns in (what.begin_ns, what.end_ns))
-        when, room_s = (
-            ends(f"{begin_s:.1f} s", f"{end_s:.1f} s"),
-            max((end_s - begin_s) * _AROUND, _MIN_ROOM_S),
-        )
+        when, room_s = (ends(f"{begin_s:.1f} s", f"{end_s:.1f} s"), max((end_s - begin_s) * _AROUND, _MIN_ROOM_S))
         cost = f"{what.cost_s:.1f} s" if what.cost_s > 0 else "no time"
         button = element(
             "button", "Show", type="button", data_show="0", data_from=f"{begin_s - room_s:.3f}",
@@ -254,8 +242,7 @@ def lanes(group: ConnectionGroup) -> list[Markup]:
                 place = axis.style(each.begin_ns, each.end_ns)
                 waits.append(element("i", class_=each.stage, style=place, title=title))
         sums = ", ".join(
-            f"{name} {duration(sum(each) * speed)}"
-            + (f" in {len(each):,} intervals" if len(each) > 1 else "")
+            f"{name} {duration(sum(each) * speed)}" + (f" in {len(each):,} intervals" if len(each) > 1 else "")
             for name, each in lengths_ns.items()
         )
         after_ns = stages[0].begin_ns - begin_ns

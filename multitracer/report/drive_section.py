@@ -77,9 +77,7 @@ _OF_ANOTHER_TIME = (
 _OF_A_PART = "Only the part between --from and --to is listed; its thresholds are those of the whole drive."
 
 
-def stretches_section(
-    drive: Drive, *, origin_ns: int, speed: float, is_aggregated: bool = False
-) -> Markup | None:
+def stretches_section(drive: Drive, *, origin_ns: int, speed: float, is_aggregated: bool = False) -> Markup | None:
     """Return the ranked list of bad route segments; None if no phone logged its radio.
 
     Parameters
@@ -233,12 +231,7 @@ def _is_known(value: float | None) -> bool:
 
 
 def route_map(
-    drive: Drive,
-    series: Mapping[str, Table],
-    *,
-    origin_ns: int,
-    speed: float = 1,
-    base: BaseMap | None = None,
+    drive: Drive, series: Mapping[str, Table], *, origin_ns: int, speed: float = 1, base: BaseMap | None = None
 ) -> DrawnRoute | None:
     """Return the map of a drive; None if its positions do not form a route.
 
@@ -408,10 +401,7 @@ def phone_sections(drive: Drive, *, origin_ns: int, speed: float) -> list[Markup
             f"This page shows the radio with most readings; `export tables` has {more}, too (another phone, "
             "or another SIM card of it)."
         )
-    return [
-        cells_section(drive.cells(phone), notes),
-        changes_section(phone.changes, origin_ns=origin_ns, speed=speed),
-    ]
+    return [cells_section(drive.cells(phone), notes), changes_section(phone.changes, origin_ns=origin_ns, speed=speed)]
 
 
 def cells_section(cells: Table, notes: Sequence[str]) -> Markup | None:
@@ -435,9 +425,7 @@ def cells_section(cells: Table, notes: Sequence[str]) -> Markup | None:
     )
 
 
-_NAMELESS = (
-    "How many cells served, and when they changed, is not known: record a log that names the serving cell."
-)
+_NAMELESS = "How many cells served, and when they changed, is not known: record a log that names the serving cell."
 
 
 def changes_section(changes: Table, *, origin_ns: int, speed: float) -> Markup | None:
@@ -481,9 +469,7 @@ def _cell(row: Row) -> Markup:
         "tr",
         element("td", printable(cell_name(row))),
         _number(row["seconds"], lambda s: duration(s * NS_PER_S)),
-        _number(
-            row["distance_m"], lambda m: f"{m:.0f} m" if m < _KILOMETRE_M else f"{m / _KILOMETRE_M:.1f} km"
-        ),
+        _number(row["distance_m"], lambda m: f"{m:.0f} m" if m < _KILOMETRE_M else f"{m / _KILOMETRE_M:.1f} km"),
         _spread(row, ("rsrp", "rscp", "rssi"), "dbm", "dBm"),
         _spread(row, ("sinr", "rsrq"), "db", "dB"),
         _number(row["throughput_median_bps"], rate),
@@ -540,6 +526,4 @@ def _spread(row: Row, names: Sequence[str], unit: str, words: str) -> Markup:
     name = next((each for each in names if row[f"{each}_median_{unit}"] is not None), names[0])
     low, high = row[f"{name}_q1_{unit}"], row[f"{name}_q3_{unit}"]
     shown = "" if name == names[0] else f"{name.upper()} "
-    return _number(
-        row[f"{name}_median_{unit}"], lambda m: f"{shown}{m:.0f} {words} ({low:.0f} to {high:.0f})"
-    )
+    return _number(row[f"{name}_median_{unit}"], lambda m: f"{shown}{m:.0f} {words} ({low:.0f} to {high:.0f})")

@@ -1,8 +1,7 @@
 """The section of a page in which `points/figure.js` draws: buttons, legend, plot, and how to read it.
 
-For printing, and for a browser without scripts or canvas, the section has the complete figure as a static
-picture. The picture has the points of the overview: the lowest and highest value of each pixel, and all rare
-events.
+For printing, and for a browser without scripts or canvas, the section has the complete figure as a static picture. The
+picture has the points of the overview: the lowest and highest value of each pixel, and all rare events.
 """
 
 from __future__ import annotations
@@ -61,9 +60,7 @@ _DRIVE_WORDS = (
 )
 
 
-def figure_section(
-    titles: Sequence[str], *, at_receiver: bool = False, picture: Markup | None = None
-) -> Markup:
+def figure_section(titles: Sequence[str], *, at_receiver: bool = False, picture: Markup | None = None) -> Markup:
     """Return the section for the figures of captures.
 
     The order of `titles` is that of the figures in the page.
@@ -77,9 +74,7 @@ def figure_section(
         The first figure as a static picture, for printing and for a browser without scripts or canvas.
     """
     says = "Subtract the mean rate from the bytes: stalls and changes of the rate stand out"
-    trend = element(
-        "button", "Less the trend", type="button", data_action="trend", aria_pressed="false", title=says
-    )
+    trend = element("button", "Less the trend", type="button", data_action="trend", aria_pressed="false", title=says)
     says = "Go to a frame, a time, a finding, a port or a cell, and press Enter"
     words = "frame 12, 3.5 s, port …"
     search = element("input", type="search", class_="seek", placeholder=words, aria_label=says, title=says)
@@ -135,13 +130,7 @@ def _section(
         element("div", class_="plot", tabindex="0", role="group", aria_label=hint),
         element("p", class_="status", role="status"),
         picture,
-        element(
-            "details",
-            summary,
-            [element("p", each) for each in how],
-            element("dl", class_="docs"),
-            class_="how",
-        ),
+        element("details", summary, [element("p", each) for each in how], element("dl", class_="docs"), class_="how"),
         class_=class_,
     )
 

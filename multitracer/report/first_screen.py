@@ -15,14 +15,7 @@ from multitracer.diagnosis.limits.limited import stretches as stopped
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, by_limit
 from multitracer.diagnosis.sentence import is_policed
 from multitracer.figures.stack import axis_origin_ns
-from multitracer.report.cause import (
-    AFTER_LOSSES,
-    cause,
-    confidence_of,
-    explanation,
-    lost_run,
-    lost_segments,
-)
+from multitracer.report.cause import AFTER_LOSSES, cause, confidence_of, explanation, lost_run, lost_segments
 from multitracer.report.headline_text import arithmetic, headline_text, numbers
 from multitracer.report.limit_words import SEEN_FROM, SHORT, percent, says, shares_of, surely
 from multitracer.report.markup import Markup, element
@@ -52,8 +45,7 @@ _BINS = 500
 _MIN_HEIGHT = 0.3
 """Minimum height of a bar, as a share of its row, so that a small share is visible."""
 _ROW = 0.02
-"""Minimum share of the time at which a limit has a row of its own: test readers did not notice smaller
-shares."""
+"""Minimum share of the time at which a limit has a row of its own: test readers did not notice smaller shares."""
 _WORTH = 0.005
 """Minimum share of the time at which the row of a limit names a subtype."""
 
@@ -84,9 +76,7 @@ class FirstScreenContent(NamedTuple):
     def recorded_bounds_ns(self) -> tuple[int | None, int | None]:
         """The interval that the user requested, in recorded time; the end is included."""
         zero_ns, speed = axis_origin_ns(self.drawn.capture), self.diagnosis.transfer.speed
-        first, last = (
-            None if each is None else round(zero_ns + (each - zero_ns) / speed) for each in self.bounds_ns
-        )
+        first, last = (None if each is None else round(zero_ns + (each - zero_ns) / speed) for each in self.bounds_ns)
         return first, last
 
 
@@ -135,12 +125,7 @@ def first_screen(recording: Recording, answer: FirstScreenContent) -> Markup:
             data_begin=f"{axis.seconds(axis.begin_ns):.6f}",
             data_end=f"{axis.seconds(axis.begin_ns + axis.length_ns):.6f}",
         ),
-        element(
-            "p",
-            f"{sender} → {receiver}, {took}, seen from {seen_from}.",
-            class_="marked muted",
-            role="status",
-        ),
+        element("p", f"{sender} → {receiver}, {took}, seen from {seen_from}.", class_="marked muted", role="status"),
         class_="first",
     )
 
@@ -283,8 +268,7 @@ _REPEAT_ROWS = {
 }  # fmt: skip
 """Kinds of incidents that get no row, because the row of a limit shows the same."""
 _WORTH_A_ROW = 0.02
-"""Minimum cost, as a share of the time, at which an incident has a row: test readers did not notice smaller
-costs."""
+"""Minimum cost, as a share of the time, at which an incident has a row: test readers did not notice smaller costs."""
 
 
 def _incident_rows(diagnosis: Diagnosis, axis: TimeAxis, limits: list[Limit]) -> list[Markup]:

@@ -13,14 +13,7 @@ import numpy as np
 
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.sentence import MOSTLY, WORTH_SAYING
-from multitracer.report.cause import (
-    AFTER_LOSSES,
-    cause,
-    confidence_of,
-    held_bytes,
-    lost_run,
-    lost_segments,
-)
+from multitracer.report.cause import AFTER_LOSSES, cause, confidence_of, held_bytes, lost_run, lost_segments
 from multitracer.report.explained_panels import logged_bps
 from multitracer.report.limit_words import SHORT, bounds, shares_of
 from multitracer.report.markup import Markup, element
@@ -113,9 +106,7 @@ def headline_text(diagnosis: Diagnosis) -> str:
         if headline.limit is not Limit.OUTAGE and _WORTH_A_SENTENCE <= taken < WORTH_SAYING:
             faded = any(each.kind == "rlp-retransmission-burst" for each in diagnosis.incidents)
             why = ": the radio lost frames (a fade, or interference)" if faded else ""
-            after = (
-                f"For {duration(sum(each.seconds for each in own) * NS_PER_S)} the path was interrupted{why}."
-            )
+            after = f"For {duration(sum(each.seconds for each in own) * NS_PER_S)} the path was interrupted{why}."
         return " ".join(filter(None, [root, sentence, after]))
     lasted = duration((run.end_ns - run.begin_ns) * diagnosis.transfer.speed)
     many = f"{run.segments:,} segments in a row were lost, {count(run.repairs, 'repair')} among them"
@@ -170,10 +161,7 @@ def _words(diagnosis: Diagnosis, first: Incident) -> str:
     telling = {
         "policer": ("a policer let only {policed_bytes_per_s} through", "policed_bytes_per_s"),
         "ecn-marked": ("a router's ECN marks slowed the sender down {slowed_down:,.0f} times", "slowed_down"),
-        "random-loss": (
-            "{lost_packets:,.0f} packets were lost by chance, not by a full queue",
-            "lost_packets",
-        ),
+        "random-loss": ("{lost_packets:,.0f} packets were lost by chance, not by a full queue", "lost_packets"),
         "congestion-loss": ("a full queue dropped packets", ""),
         "link-flow-control": (
             f"the radio carries {{radio_bytes_per_s}}, and its far end stopped it for {cost} (xoff)",
@@ -300,15 +288,12 @@ def numbers(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
         three.append(("Round trip", trip.words, more))
     lost, repairs = loss(diagnosis, drawn), [s for s in diagnosis.limited.shares if s.limit is Limit.RECOVERY]
     repair, is_known = "", lost.segments > 0 and diagnosis.headline.limit is not Limit.UNKNOWN
-    if (
-        is_known and sum(each.share_high for each in repairs) < _NEXT_TO_NOTHING
-    ):  # else the limit's row has it
+    if is_known and sum(each.share_high for each in repairs) < _NEXT_TO_NOTHING:  # else the limit's row has it
         seconds = sum(each.seconds for each in repairs)
         repair = f"; their repair cost {duration(seconds * NS_PER_S) if seconds >= _SHOWN_S else 'no time'}"
     three.append((lost.name, lost.words, f"{lost.segments:,} of {count(lost.of, 'data segment')}{repair}"))
     cells = [
-        element("div", element("dt", name), element("dd", value, element("small", more)))
-        for name, value, more in three
+        element("div", element("dt", name), element("dd", value, element("small", more))) for name, value, more in three
     ]
     return element("dl", cells, class_="three")
 
@@ -316,8 +301,7 @@ def numbers(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
 _NARROW = 1.2
 """Maximum ratio of highest to lowest rate at which a link's rate is given as one number. Not measured."""
 _WIDE = 1.5
-"""Like `_NARROW`, for a link that was the limit, so that its rate was visible most of the time. Not
-measured."""
+"""Like `_NARROW`, for a link that was the limit, so that its rate was visible most of the time. Not measured."""
 _WORTH = 0.02
 """Minimum share of the time at which a term of the calculation is shown, as for rows."""
 _CHANGES = {"rate-change", "handover", "competing-traffic", "path-change"}
@@ -356,9 +340,7 @@ def arithmetic(diagnosis: Diagnosis, drawn: Drawn) -> str:
         return ""
     is_at_rate = whose != "the link" or headline.limit is Limit.LINK
     longer = "" if is_at_rate else f", {duration((took_s - least_s) * NS_PER_S)} longer"
-    alone = (
-        f"{size(sent)} at {whose}'s {rate(bytes_per_s * BITS_PER_BYTE)} take {duration(least_s * NS_PER_S)}"
-    )
+    alone = f"{size(sent)} at {whose}'s {rate(bytes_per_s * BITS_PER_BYTE)} take {duration(least_s * NS_PER_S)}"
     return f"{alone}; the transfer took {duration(took_s * NS_PER_S)}{longer}."
 
 
@@ -373,8 +355,7 @@ def _of_log(logged_bps: float, sent: int, limited: Limited) -> str:
     if not 0 < least_s <= took_s:
         return f"{can}."
     others = sorted(
-        (each for each in limited.shares if each.limit is not Limit.LINK or each.part),
-        key=lambda each: -each.seconds,
+        (each for each in limited.shares if each.limit is not Limit.LINK or each.part), key=lambda each: -each.seconds
     )
     named, between = [each for each in others if each.share >= _WORTH], ""
     if named and sum(each.seconds for each in others) <= took_s - least_s:

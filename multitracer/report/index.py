@@ -41,9 +41,7 @@ class Input:
     request: Request = field(default_factory=Request)
 
 
-def write_reports(
-    inputs: Iterable[Input], folder: str | os.PathLike[str], *, assets: Assets | None = None
-) -> Path:
+def write_reports(inputs: Iterable[Input], folder: str | os.PathLike[str], *, assets: Assets | None = None) -> Path:
     """Write a report of each input and an index page into a folder, and return the index page's path.
 
     Parameters
@@ -64,9 +62,7 @@ def write_reports(
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as failure:
-        raise InputError(
-            f"{place}: cannot create this folder: {failure.strerror}; choose another folder"
-        ) from failure
+        raise InputError(f"{place}: cannot create this folder: {failure.strerror}; choose another folder") from failure
     taken: set[str] = set()
     rows: list[tuple[float, list[Markup]]] = []
     try:
@@ -98,9 +94,7 @@ def _section(rows: list[list[Markup]]) -> Markup:
     """Return the table of reports; a column without values is omitted."""
     shown = [at for at in range(len(HEADS)) if not all(is_empty(row[at]) for row in rows)]
     cells = [
-        element(
-            "th", element("button", name, type="button"), scope="col", class_="number" if number else None
-        )
+        element("th", element("button", name, type="button"), scope="col", class_="number" if number else None)
         for name, number in (HEADS[at] for at in shown)
     ]
     box = element("input", id="filter", type="search", placeholder="Filter…", aria_label="Filter rows")
@@ -114,10 +108,7 @@ def _section(rows: list[list[Markup]]) -> Markup:
         data_filter="filter",
     )
     return element(
-        "section",
-        element("div", box, status, class_="bar"),
-        element("div", table, class_="scroll"),
-        class_="long",
+        "section", element("div", box, status, class_="bar"), element("div", table, class_="scroll"), class_="long"
     )
 
 
@@ -136,9 +127,7 @@ def order(answer: FirstScreenContent | None) -> float:
     return float("inf") if speed is None else speed
 
 
-def index_row(
-    recording: Recording, answer: FirstScreenContent | None, *, title: str, page: str
-) -> list[Markup]:
+def index_row(recording: Recording, answer: FirstScreenContent | None, *, title: str, page: str) -> list[Markup]:
     """Return the cells of a report's row, one for each of `HEADS`; unknown values are empty.
 
     Parameters
@@ -183,10 +172,7 @@ def _explained(answer: FirstScreenContent) -> Iterator[Markup]:
     headline, speed = diagnosis.headline, goodput_bps(diagnosis, drawn)
     trip, lost = round_trip(diagnosis, drawn), loss(diagnosis, drawn)
     yield element(
-        "td",
-        f"{headline.limit.label} {headline.share:.0%}",
-        data_name="Limit",
-        title=printable(headline.sentence),
+        "td", f"{headline.limit.label} {headline.share:.0%}", data_name="Limit", title=printable(headline.sentence)
     )
     yield _number(speed, "" if speed is None else rate(speed), name="Goodput")
     yield element("td", _spark(answer))
@@ -208,9 +194,7 @@ def _radio(recording: Recording) -> Markup:
     if not label:
         return _number(None, "", name="Radio")
     power = float(np.nanmedian(series[label]["value"]))
-    return _number(
-        power, f"{power:.0f} dBm", name="Radio", title=f"{label.removeprefix('Radio_').upper()}, median"
-    )
+    return _number(power, f"{power:.0f} dBm", name="Radio", title=f"{label.removeprefix('Radio_').upper()}, median")
 
 
 def _start_ns(recording: Recording) -> int | None:

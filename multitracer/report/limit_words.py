@@ -23,12 +23,10 @@ RECEIVER_ONLY = (
     "they can be measured there."
 )
 COARSE = (
-    "The sender's timestamps are missing, or tick too slowly to show when it sent, "
-    "so all but the handshake is weak."
+    "The sender's timestamps are missing, or tick too slowly to show when it sent, so all but the handshake is weak."
 )
 _MIN_SHORT = 0.005
-"""Distance of a share from 0 or 1 below which even a short text has a fraction, to avoid "0 %" and "100
-%"."""
+"""Distance of a share from 0 or 1 below which even a short text has a fraction, to avoid "0 %" and "100 %"."""
 _MIN_SAID = 0.0005
 """Share that rounds to less than 0.1 %."""
 _LIMITS = {

@@ -29,9 +29,7 @@ def load_section(recording: Recording) -> Markup | None:
         return None
     heads = [element("th", head, scope="col", class_=_class(n)) for n, head in enumerate(_HEADS)]
     rows = [
-        element(
-            "tr", [element("td", printable(cell), class_=_class(n)) for n, cell in enumerate(_cells(each))]
-        )
+        element("tr", [element("td", printable(cell), class_=_class(n)) for n, cell in enumerate(_cells(each))])
         for each in streams[:_MOST]
     ]
     left = len(streams) - len(rows)

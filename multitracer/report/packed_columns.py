@@ -1,12 +1,11 @@
 """Encodes columns of integers as text of a page, and chooses the columns and points of a figure that fit.
 
-The encoding of a column has five steps: differences of neighbouring numbers, which are small; zigzag, which
-makes them positive; byte planes (all lowest bytes, then all second-lowest bytes, ...), which group similar
-bytes; gzip; base64. A short series of a map or an overview is written as varints (`pack_columns`, 7 bits a
-byte, lowest first; `points/table.js` holds the inverse). In the page, `points/decoder.js` decodes the columns
-and computes the minimum and maximum of each 64 points, so that wide views are fast; `loader.js` runs the
-decoder in a worker; `table.js` finds the points in a window; `figure.js`, with `plot.js` and `panel.js`,
-draws them on a canvas.
+The encoding of a column has five steps: differences of neighbouring numbers, which are small; zigzag, which makes them
+positive; byte planes (all lowest bytes, then all second-lowest bytes, ...), which group similar bytes; gzip; base64. A
+short series of a map or an overview is written as varints (`pack_columns`, 7 bits a byte, lowest first;
+`points/table.js` holds the inverse). In the page, `points/decoder.js` decodes the columns and computes the minimum and
+maximum of each 64 points, so that wide views are fast; `loader.js` runs the decoder in a worker; `table.js` finds the
+points in a window; `figure.js`, with `plot.js` and `panel.js`, draws them on a canvas.
 
 `fitted` omits data in a fixed order: first the frame numbers of derived quantities (the packets still have
 them); then it rounds times to 1 µs; then it thins points, so that each interval has its first, last, lowest
@@ -82,14 +81,12 @@ def pack_columns(columns: Mapping[str, Array]) -> Document:
 _GZIP_LEVEL = 6
 """Compression level: level 9 took 15 times as long and saved 5 % on a recorded transfer."""
 MOST_POINTS = 5_000_000
-"""Maximum points of a figure. In Chromium on two idle cores, this number took 350 to 420 MB, and 17 ms to
-draw."""
+"""Maximum points of a figure. In Chromium on two idle cores, this number took 350 to 420 MB, and 17 ms to draw."""
 
 _FEWEST_BINS = 64
 """Minimum number of bins of a thinned series. Not measured."""
 _SHRINK = 0.9
-"""Factor on the number of bins at the next attempt, because fewer points need more bytes per point. Not
-measured."""
+"""Factor on the number of bins at the next attempt, because fewer points need more bytes per point. Not measured."""
 _COARSEST_TICK_NS = NS_PER_US
 """Largest tick, in ns; it equals the width of the narrowest view of a page."""
 _RARE_BYTES = 12
@@ -109,8 +106,7 @@ class Fitted:
     lines : list of str
         The texts of the columns; equal texts are written once.
     entries : list of dict
-        For each series: the number of points, and the columns with their byte planes and the index of their
-        line.
+        For each series: the number of points, and the columns with their byte planes and the index of their line.
     reduced : str
         Sentences on the omitted data; "" if nothing was omitted.
     """
@@ -157,17 +153,11 @@ def fitted(series: Sequence[Series], budget_bytes: int, *, origin_ns: int, packe
 
 
 def _thinned(
-    series: Sequence[Series],
-    budget_bytes: int,
-    origin_ns: int,
-    tick_ns: int,
-    packets: Sequence[bool],
-    reduced: str,
+    series: Sequence[Series], budget_bytes: int, origin_ns: int, tick_ns: int, packets: Sequence[bool], reduced: str
 ) -> Fitted:
     """Return the encoded series after removing points until their texts fit into `budget_bytes`.
 
-    Rare events remain as far as they fit. `reduced` is the sentence about data that were omitted
-    before.
+    Rare events remain as far as they fit. `reduced` is the sentence about data that were omitted before.
     """
     complete, room = [False] * len(series), 2 * budget_bytes // (5 * _RARE_BYTES)
     for i in sorted(range(len(series)), key=lambda i: len(series[i])):  # the rarest events come first
@@ -179,8 +169,7 @@ def _thinned(
     words = f"{reduced} The finest points are left out."
     while True:
         less = [
-            s if keep else thin(replace(s, rare=False), bins=bins)
-            for s, keep in zip(series, complete, strict=True)
+            s if keep else thin(replace(s, rare=False), bins=bins) for s, keep in zip(series, complete, strict=True)
         ]
         points = sum(map(len, less))
         if points <= MOST_POINTS:
@@ -194,12 +183,7 @@ def _thinned(
 
 
 def _written(
-    series: Sequence[Series],
-    origin_ns: int,
-    tick_ns: int,
-    *,
-    packets: Sequence[bool] | None,
-    reduced: str,
+    series: Sequence[Series], origin_ns: int, tick_ns: int, *, packets: Sequence[bool] | None, reduced: str
 ) -> Fitted:
     """Return the encoded columns of all series as texts; equal columns share one text.
 

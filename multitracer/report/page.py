@@ -210,9 +210,7 @@ def complete_page(
     kicker : str
         Text above the title.
     """
-    theme = element(
-        "button", "Light / dark", class_="theme", type="button", title="Switch between light and dark"
-    )
+    theme = element("button", "Light / dark", class_="theme", type="button", title="Switch between light and dark")
     names = element("div", element("p", kicker, class_="kicker"), element("h1", title))
     made = f"Made by MultiTracer {__version__}. {code.needs}"
     body = element(
@@ -230,8 +228,7 @@ def complete_page(
 def head(title: str, code: Attached) -> Markup:
     """Return the head element of a page, with the policy that allows only the page's own code."""
     policy = (
-        f"default-src 'none'; {code.policy}; img-src data: blob:; worker-src blob:; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; {code.policy}; img-src data: blob:; worker-src blob:; base-uri 'none'; form-action 'none'"
     )
     return element(
         "head",

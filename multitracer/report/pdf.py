@@ -48,18 +48,9 @@ def print_pdf(page: str | os.PathLike[str], path: str | os.PathLike[str]) -> Non
     executable = browser()
     with tempfile.TemporaryDirectory() as folder:
         printed = Path(folder) / "report.pdf"
-        _run(
-            [
-                executable,
-                *_arguments(Path(folder)),
-                f"--print-to-pdf={printed}",
-                Path(page).resolve().as_uri(),
-            ]
-        )
+        _run([executable, *_arguments(Path(folder)), f"--print-to-pdf={printed}", Path(page).resolve().as_uri()])
         if not printed.is_file():
-            raise InputError(
-                f"{path}: {executable} did not write this PDF file; print the page from a browser instead"
-            )
+            raise InputError(f"{path}: {executable} did not write this PDF file; print the page from a browser instead")
         with replacing(path) as temporary:
             shutil.copyfile(printed, temporary)
 
@@ -78,6 +69,5 @@ def _run(command: list[str]) -> None:
         subprocess.run(command, check=False, capture_output=True, timeout=_PATIENCE_S)
     except subprocess.TimeoutExpired as late:
         raise InputError(
-            f"{command[0]} did not write the PDF file within {_PATIENCE_S} s; print the page from a "
-            "browser instead"
+            f"{command[0]} did not write the PDF file within {_PATIENCE_S} s; print the page from a browser instead"
         ) from late

@@ -45,8 +45,7 @@ _DOT_PX, _EVENT_PX = 4, 6
 _DOT = {"round": "h0", "square": "h.1"}
 """SVG path command that draws a point, by the shape of the line ends."""
 _ROOM = 1.05
-"""Minimum ratio of the axis maximum to the cause's line, so that the line is below the frame. Not
-measured."""
+"""Minimum ratio of the axis maximum to the cause's line, so that the line is below the frame. Not measured."""
 _MARK = 16
 """Height of the strokes for losses and ECN marks, in units of the picture."""
 _WITH_UNIT: dict[str, Callable[[float], str]] = {
@@ -103,12 +102,7 @@ def static(
         strokes = "".join(f"M{place} {2 + height * _MARK}v{_MARK - 3}" for place in places.tolist())
         shapes += [element("path", d=strokes, class_=each.kind)] if strokes else []
     picture = element(
-        "svg",
-        shapes,
-        viewBox=f"0 0 {_WIDE} {_HIGH}",
-        preserveAspectRatio="none",
-        role="img",
-        aria_label=label,
+        "svg", shapes, viewBox=f"0 0 {_WIDE} {_HIGH}", preserveAspectRatio="none", role="img", aria_label=label
     )
     suffix, words = panel.unit.suffix, []
     for tick, top in zip(ticks, tops, strict=True):
@@ -292,9 +286,7 @@ def primary_cause_rows(diagnosis: Diagnosis, panels: list[Panel], axis: TimeAxis
     there: dict[str, tuple[Panel, list[str]]] = {}
     for panel in [*panels, *_queue_panel(diagnosis, axis)]:
         # round trips look alike, whichever way they were measured
-        series = [
-            replace(each, role="rtt") if each.role.startswith("rtt_") else each for each in panel.series
-        ]
+        series = [replace(each, role="rtt") if each.role.startswith("rtt_") else each for each in panel.series]
         known_roles = _LOOKS[panel.key].words if panel.key in _LOOKS else {}
         roles = [role for role in known_roles if role in {each.role for each in series if len(each)}]
         if roles:
@@ -315,10 +307,7 @@ def primary_cause_rows(diagnosis: Diagnosis, panels: list[Panel], axis: TimeAxis
     legend = [element("li", swatch(role), look.words[role], title=labels[role]) for role in roles]
     signs = [("known", "M2 5H22", known.words), ("dead", "M2 0H22V10H2z", known.dead)]
     signs = [sign for sign in signs if f'class="{sign[0]}"' in picture]
-    for kind, line, words in [
-        *signs,
-        *((each.kind, "M8 1V9M12 1V9M16 1V9", each.words) for each in known.marks),
-    ]:
+    for kind, line, words in [*signs, *((each.kind, "M8 1V9M12 1V9M16 1V9", each.words) for each in known.marks)]:
         drawn = element("path", d=line, class_=kind)
         legend.append(element("li", element("svg", drawn, viewBox="0 0 24 10", aria_hidden="true"), words))
     title = row("", element("strong", look.says), "", kind="title")

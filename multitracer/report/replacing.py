@@ -83,6 +83,4 @@ def named(target: str | os.PathLike[str], temporary: Path) -> Iterator[None]:
             raise
         reason = os.strerror(error.errno) if error.errno else str(error)
         advice = "make room there or choose another place" if error.errno in _FULL else "choose another place"
-        raise InputError(
-            f"{portable(os.fspath(target))}: cannot write this file: {reason}; {advice}"
-        ) from error
+        raise InputError(f"{portable(os.fspath(target))}: cannot write this file: {reason}; {advice}") from error

@@ -186,14 +186,10 @@ def left_out_words(route: Route) -> str:
         more = f" and {len(longest) - _MOST_NAMED:,} shorter ones" if len(longest) > _MOST_NAMED else ""
         gaps = count(len(longest), "gap")
         words.append(f"The route has {gaps}, in which nothing is drawn: {'; '.join(named)}{more}.")
-    reasons = {
-        why: rows for why, rows in route.table.provenance.get("left_out", {}).items() if why != "out of order"
-    }
+    reasons = {why: rows for why, rows in route.table.provenance.get("left_out", {}).items() if why != "out of order"}
     if reasons:
         listed = ", ".join(f"{rows:,} ({_WHY.get(why, why)})" for why, rows in reasons.items())
-        words.append(
-            f"Of {sum(reasons.values()) + len(route.table):,} logged positions were left out: {listed}."
-        )
+        words.append(f"Of {sum(reasons.values()) + len(route.table):,} logged positions were left out: {listed}.")
     return " ".join(words)
 
 
@@ -374,8 +370,7 @@ def picture(east: Array, north: Array, joined: Mask, quantity: Coloured) -> Mark
     quantity : Coloured
     """
     zoom = min(
-        (_WIDTH - 2 * _MARGIN) / max(float(np.ptp(east)), 20),
-        (_HEIGHT - 2 * _MARGIN) / max(float(np.ptp(north)), 20),
+        (_WIDTH - 2 * _MARGIN) / max(float(np.ptp(east)), 20), (_HEIGHT - 2 * _MARGIN) / max(float(np.ptp(north)), 20)
     )
     x = _WIDTH / 2 + (east - (east.min() + east.max()) / 2) * zoom
     y = _HEIGHT / 2 - (north - (north.min() + north.max()) / 2) * zoom
@@ -388,9 +383,7 @@ def picture(east: Array, north: Array, joined: Mask, quantity: Coloured) -> Mark
         for kind in np.unique(of_step).tolist()
         if (steps := _steps(x[kept], y[kept], joined[kept] & (of_step[kept] == kind)))
     ]
-    outline = element(
-        "path", d=_steps(x[kept], y[kept], joined[kept]), stroke="currentColor", stroke_width="6"
-    )
+    outline = element("path", d=_steps(x[kept], y[kept], joined[kept]), stroke="currentColor", stroke_width="6")
     lines = element("g", outline, paths, fill="none", stroke_width="4", stroke_linecap="round")
     svg = element(
         "svg",
@@ -444,11 +437,6 @@ def _bar(zoom: float) -> Markup:
     words = f"{metres / 1000:g} km" if metres >= 1000 else f"{metres:g} m"
     base = _HEIGHT - 8
     line = element(
-        "path",
-        d=f"M12 {base - 6}V{base}H{12 + metres * zoom:.1f}V{base - 6}",
-        fill="none",
-        stroke="currentColor",
+        "path", d=f"M12 {base - 6}V{base}H{12 + metres * zoom:.1f}V{base - 6}", fill="none", stroke="currentColor"
     )
-    return element(
-        "g", line, element("text", words, x="18", y=f"{base - 6}", fill="currentColor", font_size="14")
-    )
+    return element("g", line, element("text", words, x="18", y=f"{base - 6}", fill="currentColor", font_size="14"))

@@ -186,26 +186,15 @@ def provenance_section(recording: Recording, *, command: str) -> Markup:
                 with path.open("rb") as stream:
                     hashes[str(path)] = hashlib.file_digest(stream, "sha256").hexdigest()
     listed = [
-        _file_facts(capture.point.name, f, hashes)
-        for capture in recording.captures
-        for f in capture.tables.files
+        _file_facts(capture.point.name, f, hashes) for capture in recording.captures for f in capture.tables.files
     ]
     for log in recording.inputs.listed:
         host = log.host if log.host != log.path else ""
         about = f"{log.format}, layer {log.layer}"
         listed.append(
-            [
-                ("Log", log.path),
-                ("Host", host),
-                ("Format", about),
-                ("SHA-256", hashes.get(str(Path(log.path)), "")),
-            ]
+            [("Log", log.path), ("Host", host), ("Format", about), ("SHA-256", hashes.get(str(Path(log.path)), ""))]
         )
-    made: _Facts = [
-        ("Program", f"MultiTracer {__version__}"),
-        ("Command", command),
-        ("Note", recording.notes),
-    ]
+    made: _Facts = [("Program", f"MultiTracer {__version__}"), ("Command", command), ("Note", recording.notes)]
     tables = []
     for facts in [*listed[:_FILES], made]:
         rows = []

@@ -111,10 +111,7 @@ def _bounds(columns: Sequence[Array], *, is_log: bool) -> tuple[float, float]:
 def _stated_ticks(stated: Props, *, is_log: bool) -> list[tuple[float, str]]:
     values = stated.get("tickvals", [])
     words = stated.get("ticktext") or [f"{value:g}" for value in values]
-    return [
-        (math.log10(value) if is_log else value, _text(word))
-        for value, word in zip(values, words, strict=True)
-    ]
+    return [(math.log10(value) if is_log else value, _text(word)) for value, word in zip(values, words, strict=True)]
 
 
 def _round_ticks(low: float, high: float, stated: Props) -> list[tuple[float, str]]:
@@ -136,9 +133,7 @@ def _across(sheet: Sheet, number: int, placed: Sequence[Sequence[Props]]) -> _Ax
     cell = sheet.cells[number - 1]
     first = cell.x.get("matches", axis_name("x", number))
     linked = [
-        place
-        for place, each in enumerate(sheet.cells)
-        if each.x.get("matches", axis_name("x", place + 1)) == first
+        place for place, each in enumerate(sheet.cells) if each.x.get("matches", axis_name("x", place + 1)) == first
     ]
     stated = sheet.cells[linked[0]].x | cell.x
     axis = _Axis.of(stated, [trace["x"] for place in linked for trace in placed[place]])
@@ -222,13 +217,9 @@ def _bars(trace: Props, across: Array, y: _Axis) -> Markup | None:
     if stated is None:
         return None
     middle = np.asarray(trace["y"], np.float64)
-    ends = (
-        _HIGH * (1 - y.share(middle + stated["array"])),
-        _HIGH * (1 - y.share(middle - stated["arrayminus"])),
-    )
+    ends = (_HIGH * (1 - y.share(middle + stated["array"])), _HIGH * (1 - y.share(middle - stated["arrayminus"])))
     shape = "".join(
-        f"M{left:.1f} {low:.1f}V{high:.1f}"
-        + "".join(f"M{left - _CAP:.1f} {end:.1f}h{2 * _CAP}" for end in (low, high))
+        f"M{left:.1f} {low:.1f}V{high:.1f}" + "".join(f"M{left - _CAP:.1f} {end:.1f}h{2 * _CAP}" for end in (low, high))
         for left, high, low in zip(across.tolist(), *(each.tolist() for each in ends), strict=True)
         if math.isfinite(high - low)
     )

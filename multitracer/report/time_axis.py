@@ -65,8 +65,7 @@ class TimeAxis(NamedTuple):
     def spread(self, stretches: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
         """Return those intervals (begin, end, text) that are drawn.
 
-        Of intervals that begin within two pixels of each other, only the one that ends last is
-        drawn.
+        Of intervals that begin within two pixels of each other, only the one that ends last is drawn.
         """
         kept: dict[int, tuple[int, int, str]] = {}
         for each in stretches:
@@ -95,9 +94,7 @@ def row(name: Child, track: Child, value: Child, *, kind: str = "") -> list[Mark
     ]
 
 
-def stretches(
-    axis: TimeAxis, spans: Iterable[tuple[int, int, str]], *, label: str, kind: str = ""
-) -> list[Markup]:
+def stretches(axis: TimeAxis, spans: Iterable[tuple[int, int, str]], *, label: str, kind: str = "") -> list[Markup]:
     """Return intervals as bars, each with its text; `label` is the text for screen readers."""
     bars = [
         element("i", class_=kind or None, style=axis.style(begin, end), title=words)

@@ -1,8 +1,7 @@
 """The page of a measurement of transactions: which transport was faster at each size, with figures.
 
-The input is the transactions of each transport; the output is a comparison with sentences, tables and
-pictures. Invariants: all numbers come from `analysis/transports.py`, and a page draws the same panels and
-traces as a notebook.
+The input is the transactions of each transport; the output is a comparison with sentences, tables and pictures.
+Invariants: all numbers come from `analysis/transports.py`, and a page draws the same panels and traces as a notebook.
 """
 
 from __future__ import annotations
@@ -145,10 +144,7 @@ def _headline_text(transports: Sequence[Transport], compared: Compared) -> Itera
     for each in compared[:_MOST_LEADS]:
         which = f"Where the {each[0].vary} varies: " if several else ""
         yield which + " ".join(_sentences(*each))
-    yield (
-        "; ".join(f"{transport.name}: {dropped_words(transport)}" for transport in transports[:_MOST_FACTS])
-        + "."
-    )
+    yield ("; ".join(f"{transport.name}: {dropped_words(transport)}" for transport in transports[:_MOST_FACTS]) + ".")
 
 
 def _sentences(first: Transport, second: Transport, table: Table) -> Iterable[str]:
@@ -165,11 +161,7 @@ def _fact(transport: Transport) -> Markup:
     return element(
         "div",
         element("dt", printable(transport.name)),
-        element(
-            "dd",
-            cost_words(transport) or "one size",
-            [element("small", printable(words)) for words in more],
-        ),
+        element("dd", cost_words(transport) or "one size", [element("small", printable(words)) for words in more]),
     )
 
 
@@ -232,9 +224,7 @@ def _difference(row: Row) -> tuple[str, str]:
 
 def _environment(transports: Sequence[Transport]) -> list[Markup]:
     measured = [
-        transport
-        for transport in transports
-        if any(np.isfinite(transport.table[name]).any() for name in RADIO)
+        transport for transport in transports if any(np.isfinite(transport.table[name]).any() for name in RADIO)
     ]
     if not measured:
         why = "The state of the radio is unknown: no modem was polled while these transactions ran."
@@ -271,9 +261,7 @@ _NUMBER_HEADS = (
 
 
 def _numbers(transports: Sequence[Transport]) -> Markup:
-    body = [
-        _numbers_of(transport, row) for transport in transports for row in size_statistics(transport).rows()
-    ]
+    body = [_numbers_of(transport, row) for transport in transports for row in size_statistics(transport).rows()]
     return element(
         "section",
         element("h2", "Every size in numbers"),
@@ -310,11 +298,7 @@ def _table(heads: Sequence[str], body: Iterable[Sequence[str]], *, texts: Sequen
 
 def _provenance(measured: MeasuredTransactions) -> Markup:
     tables = [
-        element(
-            "table",
-            element("tbody", [_row("Session", name), *(_row(*fact) for fact in facts)]),
-            class_="plain",
-        )
+        element("table", element("tbody", [_row("Session", name), *(_row(*fact) for fact in facts)]), class_="plain")
         for name, facts in measured.sessions
     ]
     made = [("Program", f"MultiTracer {__version__}"), ("Command", measured.command)]
@@ -403,9 +387,7 @@ def _verdict(row: Row, name: str) -> str:
     return "slower" if row[f"{name}_low"] > 1 else "alike"
 
 
-def _part(
-    verdict: str, rows: list[Row], sizes: list[int], first: Transport, second: Transport, name: str
-) -> str:
+def _part(verdict: str, rows: list[Row], sizes: list[int], first: Transport, second: Transport, name: str) -> str:
     where = f"at {_sizes([row['size_bytes'] for row in rows], sizes)}"
     ratios = [row[name] for row in rows if row[name] is not None and isfinite(row[name])]
     if verdict == "faster":

@@ -67,8 +67,7 @@ class Request:
     Parameters
     ----------
     connection : int, optional
-        Number of the connection to diagnose and to draw first; by default the longest connection of the
-        longest group.
+        Number of the connection to diagnose and to draw first; by default the longest connection of the longest group.
     from_ns, to_ns : int, optional
         Interval to draw (link time); the numbers of the report describe the complete recording.
     title : str
@@ -130,10 +129,7 @@ def write_report(
     title = request.title.strip() or points or recording.name
     sections = [*page.sections, provenance_section(recording, command=request.command)]
     route = None if page.route is None else page.route.document
-    write(
-        path,
-        document(printable(title), sections, figures=page.figures, route=route, assets=request.assets),
-    )
+    write(path, document(printable(title), sections, figures=page.figures, route=route, assets=request.assets))
     return page.answer
 
 
@@ -151,9 +147,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
     captures, speed = recording.captures, recording.speed
     diagnosis = _explained(recording, request.connection) if len(recording) else None
     at_sender = None if diagnosis is None else diagnosis.transfer.at_sender
-    explained = (
-        None if at_sender is None else Drawn(at_sender.capture, at_sender.connection, at_sender.reverse)
-    )
+    explained = None if at_sender is None else Drawn(at_sender.capture, at_sender.connection, at_sender.reverse)
     first_drawn = explained.number if explained and request.connection is None else request.connection
     drawn = choose(captures, connection=first_drawn, most=MOST_FIGURES)
     transfers = [Transfer.of(recording, each.number, reverse=each.reverse) for each in drawn]
@@ -222,9 +216,7 @@ def _of_logs(recording: Recording, request: Request) -> _Page:
     route = route_map(drive.part, {}, origin_ns=first_ns, base=request.base_map)
     shown = drive.part.radio_context
     figures = (
-        drive_figure_documents(
-            shown, origin_ns=first_ns, identity="drive", budget_bytes=_budgets(1, route)[0]
-        )
+        drive_figure_documents(shown, origin_ns=first_ns, identity="drive", budget_bytes=_budgets(1, route)[0])
         if shown.series
         else []
     )
@@ -235,9 +227,7 @@ def _of_logs(recording: Recording, request: Request) -> _Page:
         drive_summary(shown, load=load is not None),
         load,
         None if route is None else map_section(route),
-        drive_figure_section(len(figures), picture=drive_picture(shown, origin_ns=first_ns))
-        if figures
-        else None,
+        drive_figure_section(len(figures), picture=drive_picture(shown, origin_ns=first_ns)) if figures else None,
         *phone_sections(drive.part, origin_ns=first_ns, speed=recording.speed),
     ]
     return _Page(sections, figures, route)
@@ -255,9 +245,7 @@ def _shown(transfer: Transfer, drawn: Drawn, speed: float, request: Request) -> 
     """Return the content of a direction's figure, made from all logs of the transfer."""
     begin_ns, end_ns, first_ns = request.from_ns, request.to_ns, axis_origin_ns(drawn.capture)
     if transfer.has_more and transfer.at_sender.capture is drawn.capture:
-        return _Shown(
-            drawn, stacked_panels(transfer, StackedView(begin_ns, end_ns)), stacked_places(transfer)
-        )
+        return _Shown(drawn, stacked_panels(transfer, StackedView(begin_ns, end_ns)), stacked_places(transfer))
     # at the receiver, too: what the sender knew is drawn on the sender's clock
     panels = in_link_time(time_sequence_panels(drawn.tables, speed=speed), speed=speed, origin_ns=first_ns)
     worth = [place_in_link_time(p, speed=speed, origin_ns=first_ns) for p in places(drawn.tables)]

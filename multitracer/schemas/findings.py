@@ -19,8 +19,7 @@ FINDINGS = Schema(
 """A diagnosis of one transfer, one row per occurrence.
 
 `evidence` is a list of words `table:row`: a table of the `Transfer` (sender, receiver, state,
-events, near.frames, near.events, far.frames, far.events) and a row number in it, from 0.
-"""
+events, near.frames, near.events, far.frames, far.events) and a row number in it, from 0."""
 
 LINK_USE = Schema(
     "link_use",
@@ -28,9 +27,7 @@ LINK_USE = Schema(
         Column("begin_ns", "int64", "when it began, by the sender's clock", "ns since 1970"),
         Column("end_ns", "int64", "when it was over", "ns since 1970"),
         Column("use", "uint8", "diagnosis.account.uses.Use: useful, arq, redundant, idle:rto, ..."),
-        Column(
-            "cause", "uint8", "diagnosis.account.uses.UseCause: reset, radio, decompressor, recovery, ..."
-        ),
+        Column("cause", "uint8", "diagnosis.account.uses.UseCause: reset, radio, decompressor, recovery, ..."),
         Column("back_off", "int16", "of idle:rto: 1 for the first timeout in a row, 2 for the next", na=True),
         Column("seconds", "float64", "link time of this use within the interval", "s"),
         Column("payload_bytes", "float64", "payload that was delivered first in it", "bytes"),
@@ -42,8 +39,7 @@ LINK_USE = Schema(
 """Use of a transfer's time in order; the seconds of all rows sum to the transfer's duration.
 
 Intervals overlap where a slot is shared (the end of one packet and the start of the next are in one frame);
-`seconds` is then the share of each row. `source` is sender, near.events, near.frames or far.frames.
-"""
+`seconds` is then the share of each row. `source` is sender, near.events, near.frames or far.frames."""
 
 LIMITS = Schema(
     "limits",
@@ -60,8 +56,7 @@ LIMITS = Schema(
 """What limited a transfer at each time: intervals that partition its duration, in order, without gaps.
 
 The duration is from the connection's first SYN to the ACK of the last payload byte; in a capture made at the
-receiver, it ends with the last segment with data, and the times are the receiver's.
-"""
+receiver, it ends with the last segment with data, and the times are the receiver's."""
 
 CARRIAGES = Schema(
     "carriages",
@@ -73,11 +68,7 @@ CARRIAGES = Schema(
         Column("wire_bytes", "int64", "octets of its PPP frame", "bytes"),
         Column("payload_bytes", "int64", "TCP payload; 0 of other flows", "bytes"),
         Column("new_bytes", "int64", "payload that the receiving TCP got first from this carriage", "bytes"),
-        Column(
-            "fate",
-            "uint8",
-            "recording.join.Fate: what became of it at the link's far end",
-        ),
+        Column("fate", "uint8", "recording.join.Fate: what became of it at the link's far end"),
         Column("frames", "int32", "RLP frames that carried it, each counted once"),
         Column("transmissions", "int32", "times that these were sent"),
         Column("queued_tick", "int64", "slot in which it entered the interface queue", na=True),
@@ -116,9 +107,7 @@ NMI = Schema(
         Column("p95_permuted", "float64", "what chance alone exceeds at this lag in 5 % of the surrogates"),
         Column("p_value", "float64", "share of the surrogates that reach the value at this lag"),
         Column("p_corrected", "float64", "the same, corrected for the search over the lags"),
-        Column(
-            "q_value", "float64", "false discovery rate over the pairs of the table; at a pair's peak alone"
-        ),
+        Column("q_value", "float64", "false discovery rate over the pairs of the table; at a pair's peak alone"),
         Column("is_peak", "bool", "whether this lag is the pair's peak"),
         Column("bins", "int64", "bins of x", na=True),
         Column("bins_y", "int64", "bins of y", na=True),
@@ -151,8 +140,7 @@ SESSIONS_NMI = Schema(
 )
 """Normalized mutual information of two quantities over sessions: one row for each pair and lag.
 
-A pair that cannot be computed has one row.
-"""
+A pair that cannot be computed has one row."""
 
 COMPARED = Schema(
     "compared",

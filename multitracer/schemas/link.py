@@ -33,9 +33,7 @@ LINK_FRAMES = Schema(
         Column("poll_final", "bool", "P of a command, F of a response"),
         Column("n_s", "int8", "send sequence number, 0 to 61", na=True),
         Column("n_r", "int8", "receive sequence number, 0 to 61; in SREJ the frame asked for", na=True),
-        Column(
-            "payload_bytes", "int32", "user octets (characters) in the frame; 0 if it carries none", "bytes"
-        ),
+        Column("payload_bytes", "int32", "user octets (characters) in the frame; 0 if it carries none", "bytes"),
         Column("offset_bytes", "int64", "first user octet in the sender's stream", "bytes", na=True),
         Column("attempt", "int16", "1 for a first transmission; NA of received frames", na=True),
         Column("cause", "U12", "why it was sent again: srej, rej, checkpoint; why a poll was sent: t1"),
@@ -48,19 +46,11 @@ LINK_EVENTS = Schema(
     "link_events",
     (
         *_WHEN,
-        Column(
-            "event",
-            "U24",
-            "what happened: reset_started, packet_dropped, access_wait_started, outage_ended, ...",
-        ),
+        Column("event", "U24", "what happened: reset_started, packet_dropped, access_wait_started, outage_ended, ..."),
         Column("cause", "U12", "why, where there is a choice: n2, peer, forced; full, codel; fcs, abort"),
         *_numbers(
             ("n_s", "reset_started: the frame that failed", ""),
-            (
-                "attempts",
-                "reset_started: how often it was sent, or the peer polled; piece_sent: 1 is first",
-                "",
-            ),
+            ("attempts", "reset_started: how often it was sent, or the peer polled; piece_sent: 1 is first", ""),
             ("polls", "t1_expired: polls in a row, this one included", ""),
             ("unacked_bytes", "flushed: user octets sent and not acknowledged", "bytes"),
             ("unsent_bytes", "flushed: user octets never sent", "bytes"),

@@ -41,13 +41,9 @@ ROUTE_GAPS = Schema(
     (
         Column("begin_ns", "int64", "last position before", "ns since 1970"),
         Column("end_ns", "int64", "first position after", "ns since 1970"),
-        *_reals(
-            ("length_m", "great circle between the two; a leap or a clock adds nothing to the distance", "m")
-        ),
+        *_reals(("length_m", "great circle between the two; a leap or a clock adds nothing to the distance", "m")),
         Column(
-            "kind",
-            "U7",
-            "silence (no position in time), leap (faster than anything that drives) or clock (set back)",
+            "kind", "U7", "silence (no position in time), leap (faster than anything that drives) or clock (set back)"
         ),
         Column("reason", "U64", "the gap in words: leap of 300 km in 1 s"),
     ),
@@ -124,10 +120,7 @@ CELLS = Schema(
                 for name, unit, words in _LEVELS
                 for part, doc in _QUARTILES
             ),
-            *(
-                (f"throughput_{part}_bps", f"throughput of its seconds: {doc}", "bit/s")
-                for part, doc in _QUARTILES
-            ),
+            *((f"throughput_{part}_bps", f"throughput of its seconds: {doc}", "bit/s") for part, doc in _QUARTILES),
         ),
         *(Column(f"rtt_{part}_ns", "int64", f"round-trip times: {doc}", "ns") for part, doc in _QUARTILES),
         Column("outages", "int64", "outages that began in it; NA if none were looked for", na=True),
@@ -173,10 +166,7 @@ AROUND_LIMITS = Schema(
 EPOCHS = Schema(
     "epochs",
     (
-        *_reals(
-            ("begin_s", "begin of the bin, after the handover", "s"),
-            ("end_s", "end of the bin", "s"),
-        ),
+        *_reals(("begin_s", "begin of the bin, after the handover", "s"), ("end_s", "end of the bin", "s")),
         Column("n", "int64", "handovers with a value in the bin"),
         *_reals(
             ("mean", "over handovers, each counts once", ""),
@@ -206,10 +196,7 @@ STRETCHES = Schema(
             ("end_m", "along the route, where it ends", "m"),
         ),
         Column("cell", "int64", "row in cells that served longest in it", na=True),
-        *_reals(
-            ("rsrp_dbm", "median of its seconds", "dBm"),
-            ("sinr_db", "median of its seconds", "dB"),
-        ),
+        *_reals(("rsrp_dbm", "median of its seconds", "dBm"), ("sinr_db", "median of its seconds", "dB")),
         Column("cause", "U12", "coverage, interference, technology, handover, load, server, TCP, or unknown"),
         *_reals(("share", "part of its seconds that shows the cause itself, not only its consequence", "")),
         Column("cause_begin_ns", "int64", "when the cause began; NA if nothing shows it", "ns since 1970"),

@@ -24,8 +24,7 @@ def _numbers(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
 SEARCHES = ("SEARCH", "NOSERVICE", "NO SERVICE")
 """Values of `state` without a network, as Quectel (+QENG) and SIMCom (+CPSI) write them.
 
-LIMSRV has a cell.
-"""
+LIMSRV has a cell."""
 OUT_OF_SERVICE = "OUT_OF_SERVICE"
 """Value of `state` without a network, of Android's ServiceState; packets may then use another network."""
 
@@ -44,9 +43,7 @@ RADIO = Schema(
         Column("source", "U16", "the command or tool: +CSQ, +QENG, !GSTATUS, mmcli, csv, ..."),
         Column("role", "U9", "serving, secondary (carrier aggregation, EN-DC) or neighbour"),
         Column("rat", "U8", "CDPD, GSM, EDGE, UMTS, HSPA, CDMA, EVDO, LTE, NB-IoT, NR, BT; empty if unknown"),
-        Column(
-            "state", "U16", "state of the connection as the modem writes it: NOCONN, CONNECT, LIMSRV, ..."
-        ),
+        Column("state", "U16", "state of the connection as the modem writes it: NOCONN, CONNECT, LIMSRV, ..."),
         Column("plmn", "U6", "network, MCC and MNC as digits"),
         Column("operator", "U32", "name of the network as the modem writes it"),
         Column("band", "U16", "frequency band as the modem writes it"),
@@ -67,11 +64,7 @@ RADIO = Schema(
         ),
         *_numbers(
             ("rxqual", "RXQUAL class, 0 to 7 (TS 45.008 8.2.4)", ""),
-            (
-                "registration",
-                "<stat> of TS 27.007 7.2: 0 not, 1 home, 5 roaming, ...",
-                "",
-            ),
+            ("registration", "<stat> of TS 27.007 7.2: 0 not, 1 home, 5 roaming, ...", ""),
             ("area_code", "LAC or TAC", ""),
             ("cell_id", "cell identity within the network", ""),
             ("physical_cell_id", "PCI, primary scrambling code, or BSIC / colour code", ""),
@@ -89,9 +82,7 @@ POSITION = Schema(
     "position",
     (
         Column("time_ns", "int64", "when it was read; the time of the fix if that is all", "ns since 1970"),
-        Column(
-            "fix_time_ns", "int64", "when the position was valid, by the receiver's clock", "ns since 1970"
-        ),
+        Column("fix_time_ns", "int64", "when the position was valid, by the receiver's clock", "ns since 1970"),
         _LINE,
         Column("source", "U8", "gpsd, nmea, csv, gpx"),
         *_reals(

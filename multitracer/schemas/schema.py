@@ -1,8 +1,7 @@
 """Columns with their units, schemas of tables, and the schemas of a capture; without NumPy.
 
-Column names contain their unit. Time is int64 nanoseconds since 1970 UTC. A missing value is the `NA` of
-its column: `NOT_A_TIME` in int64 columns whose unit is ns, `-1` in signed integer columns marked `na`, NaN in
-floats.
+Column names contain their unit. Time is int64 nanoseconds since 1970 UTC. A missing value is the `NA` of its column:
+`NOT_A_TIME` in int64 columns whose unit is ns, `-1` in signed integer columns marked `na`, NaN in floats.
 """
 
 from __future__ import annotations
@@ -88,20 +87,11 @@ FLOWS = Schema(
     "flows",
     (
         Column("ip_version", "uint8", "4 or 6"),
-        Column(
-            "address_a",
-            "V16",
-            "address of the endpoint seen sending first; IPv4 in the first 4 bytes",
-        ),
+        Column("address_a", "V16", "address of the endpoint seen sending first; IPv4 in the first 4 bytes"),
         Column("address_b", "V16", "address of the other endpoint"),
         Column("port_a", "uint16", "TCP port of a"),
         Column("port_b", "uint16", "TCP port of b"),
-        Column(
-            "vlan",
-            "int64",
-            "VLAN ids, outermost first, 12 bits each, + 1 << 12 n; -1 untagged",
-            na=True,
-        ),
+        Column("vlan", "int64", "VLAN ids, outermost first, 12 bits each, + 1 << 12 n; -1 untagged", na=True),
     ),
 )
 """An unordered pair of TCP endpoints within one VLAN; one pair may have several consecutive connections."""

@@ -9,11 +9,7 @@ from __future__ import annotations
 from multitracer.schemas.schema import Column, Schema
 
 _ENDPOINTS = (
-    Column(
-        "ip_version",
-        "uint8",
-        "4 or 6 (4 also for IPv4 mapped into IPv6); 0 if the log names no ends",
-    ),
+    Column("ip_version", "uint8", "4 or 6 (4 also for IPv4 mapped into IPv6); 0 if the log names no ends"),
     Column("address_local", "V16", "address of the host whose state this is; IPv4 in the first 4 bytes"),
     Column("address_remote", "V16", "address of its peer"),
     Column("port_local", "uint16", "TCP port of the host"),

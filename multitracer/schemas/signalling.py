@@ -89,11 +89,7 @@ HANDOVERS = Schema(
         Column("earliest_ns", "int64", "the old cell served until then at least", "ns since 1970"),
         Column("latest_ns", "int64", "the new cell served from then on", "ns since 1970"),
         Column("modem", "int64", "which radio of a phone with several cards, from 0", na=True),
-        Column(
-            "kind",
-            "U20",
-            "handover, redirection, secondary added, ... (`multitracer.schemas.signalling.Kind`)",
-        ),
+        Column("kind", "U20", "handover, redirection, secondary added, ... (`multitracer.schemas.signalling.Kind`)"),
         *(
             Column(f"{which}_{name}", dtype, f"{words} cell: {doc}", na=dtype == "int64")
             for which, words in (("source", "old"), ("target", "new"))
@@ -102,12 +98,8 @@ HANDOVERS = Schema(
         Column("cause", "U48", "why, in the word of the standard; empty if nothing says it"),
         Column("result", "U16", "complete, failed, re-established or unknown"),
         Column("evidence", "U12", "signalling, cell id, PCI (with the channel) or technology"),
-        Column(
-            "command_line", "int64", "frame of the command; line of the last row with the old cell", na=True
-        ),
-        Column(
-            "complete_line", "int64", "frame of the reply; line of the first row with the new cell", na=True
-        ),
+        Column("command_line", "int64", "frame of the command; line of the last row with the old cell", na=True),
+        Column("complete_line", "int64", "frame of the reply; line of the first row with the new cell", na=True),
         Column("trigger_line", "int64", "frame of the measurement report before the command", na=True),
     ),
 )

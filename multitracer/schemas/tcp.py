@@ -1,7 +1,6 @@
 """Tables of the TCP analysis: connections, their directions and segments, and series over them.
 
-The schema of captured segments is `multitracer.schemas.schema.SEGMENTS`; docs/analysis.md defines each
-number.
+The schema of captured segments is `multitracer.schemas.schema.SEGMENTS`; docs/analysis.md defines each number.
 """
 
 from __future__ import annotations
@@ -25,10 +24,7 @@ class Vantage(IntEnum):
         return _OPPOSITE.get(self, self)
 
 
-_OPPOSITE = {
-    Vantage.NEAR_SENDER: Vantage.NEAR_RECEIVER,
-    Vantage.NEAR_RECEIVER: Vantage.NEAR_SENDER,
-}
+_OPPOSITE = {Vantage.NEAR_SENDER: Vantage.NEAR_RECEIVER, Vantage.NEAR_RECEIVER: Vantage.NEAR_SENDER}
 
 
 class GoodputBy(IntEnum):
@@ -149,9 +145,7 @@ CONNECTIONS = Schema(
         Column("segments", "int64", "segments both ways, SYN to last"),
         Column("syn_seen", "bool", "a SYN of the initiator was captured"),
         Column(
-            "initiator_by",
-            "uint8",
-            f"how it is known who began it (Initiator), assumed unless 0: {_codes(Initiator)}",
+            "initiator_by", "uint8", f"how it is known who began it (Initiator), assumed unless 0: {_codes(Initiator)}"
         ),
         Column("handshake_seen", "bool", "SYN, SYN-ACK and the ACK of it were captured"),
         Column("close", "uint8", f"how it ended here (Close): {_codes(Close)}"),
@@ -170,12 +164,7 @@ DIRECTIONS = Schema(
         Column("payload_bytes", "int64", "payload by the IP length, every copy counted", "bytes"),
         Column("unique_bytes", "int64", "union of the payload's sequence ranges", "bytes"),
         Column("retransmitted_segments", "int32", "data, SYN or FIN of which a unit was seen before"),
-        Column(
-            "retransmitted_bytes",
-            "int64",
-            "their units seen before: payload, 1 each for SYN and FIN",
-            "bytes",
-        ),
+        Column("retransmitted_bytes", "int64", "their units seen before: payload, 1 each for SYN and FIN", "bytes"),
         Column("partial_retransmissions", "int32", "retransmitted segments that also carry new units"),
         Column("out_of_order", "int32", "segments that fill a hole below the highest unit seen"),
         Column("capture_duplicates", "int32", "the same packet captured twice (same IP id)"),
@@ -189,12 +178,8 @@ DIRECTIONS = Schema(
         Column("window_updates", "int32", "pure ACKs that change only the window"),
         Column("acks_of_unseen", "int32", "ACKs of units that the capture does not hold"),
         Column("acks_before_data", "int32", "ACKs captured before the units that they acknowledge"),
-        Column(
-            "missing_bytes", "int64", "units between the first and the last that were not captured", "bytes"
-        ),
-        Column(
-            "max_flight_bytes", "int64", "most units outstanding: highest end sent - highest ACK", "bytes"
-        ),
+        Column("missing_bytes", "int64", "units between the first and the last that were not captured", "bytes"),
+        Column("max_flight_bytes", "int64", "most units outstanding: highest end sent - highest ACK", "bytes"),
         Column("max_window_bytes", "int64", "largest advertised window, scaled", "bytes"),
         Column("syn", "int32", "segments with SYN"),
         Column("fin", "int32", "segments with FIN"),
@@ -218,9 +203,7 @@ DIRECTIONS = Schema(
         Column("rtt_p95_ns", "float64", "95th percentile", "ns"),
         Column("rtt_max_ns", "int64", "largest sample", "ns"),
         Column("rtt_absent", "uint8", f"why there is no round trip (RoundTrips): {_codes(RoundTrips)}"),
-        Column(
-            "vantage", "uint8", f"the capture's place on this direction's path (Vantage): {_codes(Vantage)}"
-        ),
+        Column("vantage", "uint8", f"the capture's place on this direction's path (Vantage): {_codes(Vantage)}"),
         Column(
             "goodput_bytes_per_s",
             "float64",
@@ -299,8 +282,7 @@ RTT_SAMPLES = Schema(
 )
 """Round-trip times of one connection, in order of their ACKs.
 
-The three kinds of samples are separate rows.
-"""
+The three kinds of samples are separate rows."""
 
 RTO_STATES = Schema(
     "rto_states",
@@ -331,9 +313,7 @@ PACKET_PAIRS = Schema(
         Column("near_ns", "int64", "when the near point saw it, by its clock", "ns since 1970"),
         Column("far_ns", "int64", "when the far point saw it, by its clock", "ns since 1970"),
         Column("delay_ns", "int64", "far less near time: one-way delay plus the clocks' difference", "ns"),
-        Column(
-            "copy", "int32", "0 for the first packet with this identity at that point, 1 for the next, ..."
-        ),
+        Column("copy", "int32", "0 for the first packet with this identity at that point, 1 for the next, ..."),
         Column(
             "outcome",
             "uint8",

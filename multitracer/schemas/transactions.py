@@ -1,8 +1,7 @@
 """Tables of a measurement: request / reply / good-bye transactions, as `measure run` writes them.
 
-The CSV has these columns in this order, then one `label_NAME` for each label; the
-table has all labels in one column. `rig.radio_join` fills the radio columns. docs/measuring.md
-explains each column.
+The CSV has these columns in this order, then one `label_NAME` for each label; the table has all labels in one column.
+`rig.radio_join` fills the radio columns. docs/measuring.md explains each column.
 """
 
 from __future__ import annotations
@@ -32,9 +31,7 @@ TRANSACTIONS = Schema(
     "transactions",
     (
         Column("transaction", "int64", "number of the transaction in the plan, from 1"),
-        *_text(
-            ("protocol", "U16", "tcp, centauruscomm, wtcp"), ("vary", "U8", "which message: request, reply")
-        ),
+        *_text(("protocol", "U16", "tcp, centauruscomm, wtcp"), ("vary", "U8", "which message: request, reply")),
         Column("size_bytes", "int64", "length of the message that is varied", "bytes"),
         Column("repetition", "int64", "number among the transactions of this size, from 1"),
         Column("request_bytes", "int64", "length of the request", "bytes"),
@@ -45,11 +42,7 @@ TRANSACTIONS = Schema(
         *_real(
             ("connect_s", "set-up of the connection; NA where none was set up", "s"),
             ("rtt_s", "from the hand-over of the request until the whole reply had arrived", "s"),
-            (
-                "server_rtt_s",
-                "from the hand-over of the reply until the first byte of the good-bye arrived",
-                "s",
-            ),
+            ("server_rtt_s", "from the hand-over of the reply until the first byte of the good-bye arrived", "s"),
         ),
         *_count(
             ("retransmitted_client", "segments of the request sent again", ""),
@@ -60,11 +53,7 @@ TRANSACTIONS = Schema(
         *_real(
             ("efficiency", "application bytes over payload bytes received for them", ""),
             ("clock_offset_s", "the server's clock less the client's, CentaurusComm only", "s"),
-            (
-                "clock_uncertainty_s",
-                "bound of the offset's error: the true offset lies within plus or minus this",
-                "s",
-            ),
+            ("clock_uncertainty_s", "bound of the offset's error: the true offset lies within plus or minus this", "s"),
         ),
         *_text(
             ("outcome", "U8", "ok, dropped"),
@@ -75,16 +64,8 @@ TRANSACTIONS = Schema(
             ("bler_percent", "block error rate: mean of the modem's readings in the transaction", "%"),
             ("cell_busy_percent", "share of time in which the channel was busy: mean of the readings", "%"),
         ),
-        *_count(
-            (
-                "radio_readings",
-                "readings during the transaction; 0 if the values are of an earlier reading",
-                "",
-            )
-        ),
-        *_text(
-            ("labels", "U512", "the labels as NAME=VALUE, sorted, separated by semicolons"),
-        ),
+        *_count(("radio_readings", "readings during the transaction; 0 if the values are of an earlier reading", "")),
+        *_text(("labels", "U512", "the labels as NAME=VALUE, sorted, separated by semicolons")),
     ),
 )
 """Transactions, one per row, in order of execution."""

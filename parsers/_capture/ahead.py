@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from parsers._packets.layers import Bytes, PacketRecords
 
 _ALONE = 2
-"""Number of blocks that are read without a thread: most captures have no more, and start as fast as
-without reading ahead.
-"""
+"""Number of blocks that are read without a thread: most captures have no more, and start as fast as without reading
+ahead."""
 _ROOM_BYTES = 64 * 1024
 """Space before each window for the rest of the previous one, which is a part of a packet."""
 
@@ -116,8 +115,7 @@ class AheadStream:
     def take(self, known: Bytes) -> tuple[Bytes, int, int] | None:
         """Return the window that the thread has read, with the bytes `known` before its bytes.
 
-        The result is a tuple of data, begin and end; None if the thread has read nothing, and the
-        caller must read.
+        The result is a tuple of data, begin and end; None if the thread has read nothing, and the caller must read.
         """
         if self._next is None:
             return None

@@ -12,8 +12,7 @@ ERA_YEARS = 20
 """Maximum time span of a capture, years.
 
 Merged files of other projects span up to 17 years; a clock that was never set is wrong by 50 years, a flipped
-bit in the seconds by up to 68. Smaller backward steps count in the verdict on the capture.
-"""
+bit in the seconds by up to 68. Smaller backward steps count in the verdict on the capture."""
 
 
 def largest_packet(link_type: int) -> int:

@@ -102,9 +102,7 @@ def _what_shows(known: Numbers, last: int | None) -> _Shown:
     repeats = len(steps) - int(np.count_nonzero(steps)) - (last is None)
     divisor_ns = int(np.gcd.reduce(np.abs(steps).view(np.uint64)))
     back_ns = -int(back.min(initial=0))
-    return _Shown(
-        len(known), int(known[-1]), len(back), back_ns, repeats, divisor_ns, lowest_ns, int(known.max())
-    )
+    return _Shown(len(known), int(known[-1]), len(back), back_ns, repeats, divisor_ns, lowest_ns, int(known.max()))
 
 
 class StampFacts:

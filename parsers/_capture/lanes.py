@@ -50,9 +50,7 @@ class RecordLayout(Protocol):
         """
 
 
-def walk_lanes(
-    data: Bytes, begin: int, end: int, layout: RecordLayout, *, sample: list[int]
-) -> tuple[Numbers, int]:
+def walk_lanes(data: Bytes, begin: int, end: int, layout: RecordLayout, *, sample: list[int]) -> tuple[Numbers, int]:
     """Return the positions of complete records from `begin` on, and the position after the last one.
 
     Parameters

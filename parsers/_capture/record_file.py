@@ -27,10 +27,7 @@ class RecordLength(NamedTuple):
 
 
 def batches(
-    window: StreamWindow,
-    source: SourceFile,
-    layout: RecordLength,
-    records: Callable[[Bytes, Numbers], PacketRecords],
+    window: StreamWindow, source: SourceFile, layout: RecordLength, records: Callable[[Bytes, Numbers], PacketRecords]
 ) -> Generator[PacketRecords]:
     """Yield the records of a file from the window's begin on, one batch per window; note damage in `source`.
 

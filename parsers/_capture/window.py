@@ -25,9 +25,8 @@ class StreamWindow:
     def __init__(self, stream: Readable, *, size: int = WINDOW_BYTES) -> None:
         self.data: Bytes = np.empty(size + PAD_BYTES, np.uint8)
         self.view = memoryview(self.data)  # type: ignore[arg-type]
-        """The same bytes as `data`. Each `refill` creates a new buffer, so a block does not change while
-        the next one is read.
-        """
+        """The same bytes as `data`. Each `refill` creates a new buffer, so a block does not change while the next one
+        is read."""
         self.begin = 0
         self.end = 0
         self.damage: str | None = None

@@ -7,10 +7,9 @@ in `steps.py`, and all keep this contract:
     step(packets: Packets, ledger: Ledger) -> (Packets, Numbers)
 
 `packets` has shape (n,); its `at` is where the header begins, and nothing at or behind `end` is read. The
-result has shape (m,), m <= n, in the same order: the packets that can be followed, with `at` behind the
-header, and for each one the number of the next header (int64, shape (m,); never NA). The step counts the
-other n - m packets in the ledger, each once. It changes none of its input arrays, and raises no error
-whatever the bytes are.
+result has shape (m,), m <= n, in the same order: the packets that can be followed, with `at` behind the header, and for
+each one the number of the next header (int64, shape (m,); never NA). The step counts the other n - m packets in the
+ledger, each once. It changes none of its input arrays, and raises no error whatever the bytes are.
 """
 
 from __future__ import annotations

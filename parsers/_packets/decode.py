@@ -1,15 +1,13 @@
 """From packet records to the tables of a capture, one block at a time.
 
-Later fragments of an IP datagram are credited to the segment that its first fragment began, which keeps place
-and time. Its payload is what the fragments carry without a gap from the start on (RFC 791, 3.2; RFC 8200,
-4.5). Fragments are few, so they are taken one by one; the number of datagrams that are open at a time is
-bounded.
+Later fragments of an IP datagram are credited to the segment that its first fragment began, which keeps place and time.
+Its payload is what the fragments carry without a gap from the start on (RFC 791, 3.2; RFC 8200, 4.5). Fragments are
+few, so they are taken one by one; the number of datagrams that are open at a time is bounded.
 
-Flows in several VLANs are joined in the end. A switch that mirrors a port often tags one direction and not
-the other: two flows between the same endpoints, each seen one way only and in opposite directions, are then
-one. A mirror port of a router sees each packet in the VLAN that it came from and in the one that it goes to:
-equal endpoints alone prove nothing there, but the same identifications and sequence numbers within a round
-trip do.
+Flows in several VLANs are joined in the end. A switch that mirrors a port often tags one direction and not the other:
+two flows between the same endpoints, each seen one way only and in opposite directions, are then one. A mirror port of
+a router sees each packet in the VLAN that it came from and in the one that it goes to: equal endpoints alone prove
+nothing there, but the same identifications and sequence numbers within a round trip do.
 """
 
 from __future__ import annotations
@@ -224,9 +222,7 @@ class _Flow(NamedTuple):
     time_ns: Numbers
 
 
-def joined_on_trunk(
-    flows: Table, segments: Table, ends: NDArray[np.bytes_]
-) -> tuple[Table, Numbers, Numbers]:
+def joined_on_trunk(flows: Table, segments: Table, ends: NDArray[np.bytes_]) -> tuple[Table, Numbers, Numbers]:
     """Return the flows after joining those that a trunk port captured twice, in two VLANs.
 
     Also return each segment's directed flow, and the first segment of each flow that was joined to another.
@@ -348,9 +344,7 @@ class Decoder:
         self._fragments = Fragments()
         self._records = 0
         self._overwritten: tuple[SourceFile, bool] | None = None
-        """The last examined file, and whether the original lengths in it were overwritten; None at the
-        start.
-        """
+        """The last examined file, and whether the original lengths in it were overwritten; None at the start."""
 
     def _empty_tables(self) -> None:
         self._segments = GrowingTable(SEGMENTS)
@@ -410,8 +404,7 @@ class Decoder:
     def _is_overwritten(self, records: PacketRecords, source: SourceFile) -> bool:
         """Return whether a file's field for the original length has the captured length instead.
 
-        This is decided by its first TCP packets: more than half are longer by their IP header than
-        by this field.
+        This is decided by its first TCP packets: more than half are longer by their IP header than by this field.
         """
         if self._overwritten is None or self._overwritten[0] is not source:
             share = _share_cut(records.first(_PROBED_RECORDS))
@@ -458,10 +451,7 @@ class Decoder:
         numbered(parts, self._flows, records_before=self._records)
         for part in in_order(parts):
             before = len(self._segments)
-            for table, columns in (
-                (self._sack_blocks, part.sack_blocks),
-                (self._syn_options, part.syn_options),
-            ):
+            for table, columns in ((self._sack_blocks, part.sack_blocks), (self._syn_options, part.syn_options)):
                 table.append({**columns, "row": columns["row"] + before}, share=share)
             columns = {
                 "time_ns": records.time_ns[part.record],
@@ -554,9 +544,7 @@ class Decoder:
             segments_table.columns["flow"] = renumbered[flow >> 1] << 1 | flow & 1
         flows, segments_table.columns["flow"] = joined_across_vlans(flows, segments_table["flow"])
         flows = self._without_trunk(flows, segments_table)
-        return CaptureTables(
-            self.files, segments_table, flows, self._sack_blocks.finish(), self._syn_options.finish()
-        )
+        return CaptureTables(self.files, segments_table, flows, self._sack_blocks.finish(), self._syn_options.finish())
 
 
 def _is_gsmtap(datagrams: Datagrams) -> Mask:

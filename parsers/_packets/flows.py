@@ -38,9 +38,7 @@ class KeyIndex:
     """
 
     def __init__(self, width: int) -> None:
-        self._multipliers: list[np.uint64] = list(
-            np.frombuffer(os.urandom(8 * width + 8), np.uint64) | np.uint64(1)
-        )
+        self._multipliers: list[np.uint64] = list(np.frombuffer(os.urandom(8 * width + 8), np.uint64) | np.uint64(1))
         self._keys = [GrowingArray("u8") for _ in range(width)]
         self._number = np.full(_FIRST_SLOTS, _EMPTY, np.int32)
 
@@ -194,13 +192,7 @@ class FlowTable:
         self._opened_by_higher = GrowingArray("?")
 
     def directed(
-        self,
-        source: PacketEndpoints,
-        destination: PacketEndpoints,
-        vlan: Numbers,
-        seen: Numbers,
-        *,
-        ip_version: int,
+        self, source: PacketEndpoints, destination: PacketEndpoints, vlan: Numbers, seen: Numbers, *, ip_version: int
     ) -> Flow:
         """Return the directed flow of each packet: 2 x flow number, + 1 if endpoint b sent the packet.
 
@@ -280,9 +272,7 @@ def _is_higher(source: PacketEndpoints, destination: PacketEndpoints) -> Mask:
     return above
 
 
-def _ipv6_words(
-    source: PacketEndpoints, destination: PacketEndpoints, swapped: Mask, vlan: Numbers
-) -> list[Words]:
+def _ipv6_words(source: PacketEndpoints, destination: PacketEndpoints, swapped: Mask, vlan: Numbers) -> list[Words]:
     ends = [(source.high, destination.high), (source.low, destination.low)]
     words = [np.where(swapped, two, one) for one, two in ends]
     words += [np.where(swapped, one, two) for one, two in ends]

@@ -134,9 +134,7 @@ def ipv4(packets: LayerPackets, ledger: PacketCounts) -> Datagrams:
     header_bytes = (header["version_ihl"] & 0x0F).astype(np.int64) << 2
     total = header["total_length"].astype(np.int64)
     captured = packets.at + np.maximum(header_bytes, 20) <= packets.end
-    valid = (
-        (header["version_ihl"] >> 4 == 4) & (header_bytes >= 20) & ((total >= header_bytes) | (total == 0))
-    )
+    valid = (header["version_ihl"] >> 4 == 4) & (header_bytes >= 20) & ((total >= header_bytes) | (total == 0))
     good = captured & valid
     if not good.all():
         ledger.drop(~captured, "IPv4 header cut short")

@@ -231,8 +231,7 @@ class PacketCounts:
     def count_each(self, numbers: Numbers, names: dict[int, str], other: str) -> None:
         """Count a packet for each of `numbers` (int64, shape (n,)), by the name of the number in `names`.
 
-        A number without a name is counted as `other`, a format string with a placeholder for the
-        number.
+        A number without a name is counted as `other`, a format string with a placeholder for the number.
         """
         if len(numbers):
             distinct, counts = np.unique(numbers, return_counts=True)

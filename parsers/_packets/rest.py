@@ -24,12 +24,7 @@ class RestDecoder(Decoder):
         """Segments of the block that the kernel decoded, by IP version."""
 
     def count(
-        self,
-        data: bytes,
-        captured: list[int],
-        original: list[int],
-        time_ns: list[int],
-        segments: list[int],
+        self, data: bytes, captured: list[int], original: list[int], time_ns: list[int], segments: list[int]
     ) -> None:
         """Count the packets of one block, which lie one after the other in `data`.
 

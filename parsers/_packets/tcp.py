@@ -110,9 +110,7 @@ def _walk(data: Bytes, first: Numbers, stop: Numbers, row: Numbers, options: Tcp
         at = at + length
 
 
-def _note(
-    data: Bytes, at: Numbers, kind: Numbers, length: Numbers, row: Numbers, options: TcpOptionColumns
-) -> None:
+def _note(data: Bytes, at: Numbers, kind: Numbers, length: Numbers, row: Numbers, options: TcpOptionColumns) -> None:
     """Store an option of each segment in `row` into `options`.
 
     The option begins at `at` and has the number `kind` and the length `length`.
@@ -149,9 +147,7 @@ def _note_timestamps(data: Bytes, position: Numbers, which: Numbers, options: Tc
     options.tsecr[which] = u32(data, position + 6)
 
 
-def sack_pairs(
-    data: Bytes, options: TcpOptionColumns
-) -> tuple[Numbers, NDArray[np.uint32], NDArray[np.uint32]]:
+def sack_pairs(data: Bytes, options: TcpOptionColumns) -> tuple[Numbers, NDArray[np.uint32], NDArray[np.uint32]]:
     """Return the index of the segment, left and right edge of each SACK block, in the order of the option.
 
     Returns
@@ -228,9 +224,9 @@ def segments(datagrams: Datagrams, ledger: PacketCounts) -> TcpSegments:
         "payload_bytes": np.maximum(packets.stop - payload_at, 0),
         "flags": (offset_flags & 0x1FF).astype(np.uint16),
         "window": header["window"].astype(np.uint16),
-        "ip_id": (
-            datagrams.identification if datagrams.version == 4 else 0 * datagrams.identification
-        ).astype(np.uint16),
+        "ip_id": (datagrams.identification if datagrams.version == 4 else 0 * datagrams.identification).astype(
+            np.uint16
+        ),
         "tsval": options.tsval,
         "tsecr": options.tsecr,
         "sack_blocks": options.sack_blocks,

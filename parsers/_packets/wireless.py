@@ -83,12 +83,7 @@ def _mac_header(packets: LayerPackets, ledger: PacketCounts, *, padded: bool) ->
     protected = fits & ~empty & (control & 0x4000 != 0)
     ledger.drop(protected, "802.11 data is encrypted")
     rest = fits & ~empty & ~protected
-    packets, length, quality, quality_at = (
-        packets.keep(rest),
-        length[rest],
-        quality[rest],
-        quality_at[rest],
-    )
+    packets, length, quality, quality_at = (packets.keep(rest), length[rest], quality[rest], quality_at[rest])
     later = packets.data[packets.at + 22] & 0x0F != 0
     ledger.drop(later, "802.11 fragment not reassembled")
     aggregated = ~later & quality & (packets.data[quality_at] & 0x80 != 0)

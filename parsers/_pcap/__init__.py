@@ -6,8 +6,7 @@ follows the records by the lengths that they state, many lanes at once, and find
 `plausibility.py`, which judges how likely bytes are a record. Out come records for the decoder, in the order
 of the file, and what is damaged.
 
-What must hold: a record has no magic number, so only a chain of plausible records proves one. An unexpected
-length is accepted only if the next records confirm it; bytes between two chains count as lost, with their
-position. Memory is one window, whatever a length field states. The standard dialect is assumed unless the
-evidence is clear.
+What must hold: a record has no magic number, so only a chain of plausible records proves one. An unexpected length is
+accepted only if the next records confirm it; bytes between two chains count as lost, with their position. Memory is one
+window, whatever a length field states. The standard dialect is assumed unless the evidence is clear.
 """

@@ -129,9 +129,7 @@ class Dialect(NamedTuple):
 
         words = rows(data, at, 16).view(self.order + "u4").reshape(-1, 4)
         captured, original = words[:, 2], words[:, 3]
-        sane: Mask = (
-            (captured <= original) & (original <= _LARGEST_SPECULATED) & (words[:, 1] < 1_000_000_000)
-        )
+        sane: Mask = (captured <= original) & (original <= _LARGEST_SPECULATED) & (words[:, 1] < 1_000_000_000)
         return sane
 
     def likely(self, chunks: NDArray[np.uint8]) -> Mask:

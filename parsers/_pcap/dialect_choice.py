@@ -28,9 +28,7 @@ def dialect_of(head: bytes, *, path: str, more: Callable[[int], bytes] | None = 
         If the file header is not complete.
     """
     if not is_magic(head):
-        raise FormatError(
-            path, "the file does not begin with a pcap magic number", offset=0, excerpt=head[:4]
-        )
+        raise FormatError(path, "the file does not begin with a pcap magic number", offset=0, excerpt=head[:4])
     if len(head) < FILE_HEADER_BYTES:
         raise FormatError(path, "the file header is truncated", offset=len(head))
     order = "<" if int.from_bytes(head[:4], "little") in MAGICS else ">"
@@ -40,9 +38,7 @@ def dialect_of(head: bytes, *, path: str, more: Callable[[int], bytes] | None = 
     dialect = Dialect(order, magic, magic.headers[0], swapped, network & 0x03FF_FFFF, snap_length)
     first = head[dialect.first_record : dialect.first_record + 4]
     seconds = int.from_bytes(first, "little" if order == "<" else "big")
-    dialect = _likeliest(
-        [dialect._replace(header_bytes=n, high_seconds=seconds >> 16) for n in magic.headers], head
-    )
+    dialect = _likeliest([dialect._replace(header_bytes=n, high_seconds=seconds >> 16) for n in magic.headers], head)
     return with_time_unit(dialect, head, more or (lambda _: head))
 
 
@@ -59,8 +55,7 @@ def _likeliest(candidates: list[Dialect], head: bytes) -> Dialect:
     padded = np.frombuffer(head + bytes(PAD_BYTES), np.uint8)
     complete = len(head) < PROBE_BYTES
     chains = [
-        Chains(padded, len(head), each, final=complete, near_s=None).count(each.first_record)
-        for each in candidates
+        Chains(padded, len(head), each, final=complete, near_s=None).count(each.first_record) for each in candidates
     ]
     best = max(range(len(candidates)), key=chains.__getitem__)
     return candidates[best] if chains[best] >= max(_FEWEST_CHAINS, _RARE_FACTOR * chains[0] + 1) else typical

@@ -75,8 +75,7 @@ class RecordHeaderFields(NamedTuple):
     def hollow(self) -> Mask:
         """Return a mask of the headers that prove nothing.
 
-        They consist of zeros, or have no captured bytes and a time far from that of the previous
-        record.
+        They consist of zeros, or have no captured bytes and a time far from that of the previous record.
         """
         empty: Mask = self.captured == 0
         empty[:1] = False
@@ -100,9 +99,8 @@ def flagged(fields: RecordHeaderFields, dialect: Dialect) -> Mask:
 def doubtful(fields: RecordHeaderFields, dialect: Dialect, *, ends_well: bool) -> tuple[Mask, Mask]:
     """Return two masks of unexpected records (see `flagged`).
 
-    The first has those that the next records do not confirm, the second those with too few next
-    records to decide. `ends_well`: the last record ends exactly at the end of the file, which
-    confirms it.
+    The first has those that the next records do not confirm, the second those with too few next records to decide.
+    `ends_well`: the last record ends exactly at the end of the file, which confirms it.
 
     Returns
     -------
@@ -113,9 +111,7 @@ def doubtful(fields: RecordHeaderFields, dialect: Dialect, *, ends_well: bool) -
         return unexpected, unexpected
     n = len(unexpected)
     good = np.append(fields.sane(dialect), np.full(CHAIN, ends_well))
-    near = np.append(
-        np.abs(np.diff(fields.seconds, prepend=fields.seconds[0])) <= NEAR_S, np.ones(CHAIN, bool)
-    )
+    near = np.append(np.abs(np.diff(fields.seconds, prepend=fields.seconds[0])) <= NEAR_S, np.ones(CHAIN, bool))
     held = good[1 : n + 1].copy()
     for ahead in range(2, CHAIN + 1):
         held &= (good & near)[ahead : n + ahead]
@@ -171,9 +167,7 @@ class Chains:
         if end <= begin:
             return np.empty(0, np.int64)
         fraction, captured, original = (
-            np.ndarray(
-                (end - begin,), self._dialect.order + "u4", self._data, offset=begin + skip, strides=(1,)
-            )
+            np.ndarray((end - begin,), self._dialect.order + "u4", self._data, offset=begin + skip, strides=(1,))
             for skip in (4, 8, 12)
         )
         good = (captured <= LARGEST_PACKET) & (original - np.uint32(1) < LARGEST_PACKET)
@@ -186,8 +180,7 @@ class Chains:
     def _followed(self, places: Numbers, *, times: int) -> Numbers:
         """Return those positions whose record is followed by `times` plausible records.
 
-        A record near the expected time that ends exactly at the end of the file needs none after
-        it.
+        A record near the expected time that ends exactly at the end of the file needs none after it.
         """
         begin, at = places, places
         ended = np.empty(0, np.int64)
@@ -207,7 +200,5 @@ class Chains:
         """Return a mask of the records whose time is at most `most_s` seconds from the expected time."""
         if self._near_s is None:
             return np.ones(len(at), bool)
-        near: Mask = (
-            np.abs(RecordHeaderFields.of(self._data, at, self._dialect).seconds - self._near_s) <= most_s
-        )
+        near: Mask = np.abs(RecordHeaderFields.of(self._data, at, self._dialect).seconds - self._near_s) <= most_s
         return near

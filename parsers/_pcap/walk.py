@@ -183,8 +183,7 @@ class RecordBatches:
     def _search_from(seen: _Seen, fault: int) -> int:
         """Return the position at which the search after a fault begins.
 
-        It is behind the header of the record before the fault, because the length of that record
-        may be wrong.
+        It is behind the header of the record before the fault, because the length of that record may be wrong.
         """
         return int(seen.at[fault - 1]) + RECORD_HEADER_BYTES if fault else int(seen.at[fault]) + 1
 

@@ -1,7 +1,6 @@
 """The blocks of a pcapng file that are not packets: sections, interfaces and their statistics.
 
-Source: draft-ietf-opsawg-pcapng, section 4. Text of a file is stored unchanged, and escaped where it is
-shown.
+Source: draft-ietf-opsawg-pcapng, section 4. Text of a file is stored unchanged, and escaped where it is shown.
 
 If the native kernel reads the packets by itself, Python reads only these blocks.
 """
@@ -81,8 +80,7 @@ def note_other(block: bytes, sections: Sections) -> bool:
 def form_of(sections: Sections) -> dict[str, bool | int | list[int]] | None:
     """Return the layout of a section's packets as parameters for the native kernel.
 
-    None if its interfaces differ in link type or time resolution, or the kernel does not support
-    the resolution.
+    None if its interfaces differ in link type or time resolution, or the kernel does not support the resolution.
     """
     interfaces = [sections.source.interfaces[known] for known in sections.local]
     resolutions = {sections.resolutions[known].key for known in sections.local}
@@ -184,9 +182,8 @@ def resolution_of(block: bytes, order: str) -> Resolution:
 class Sections:
     """The sections and interfaces that were read.
 
-    Interfaces with equal descriptions in several sections count as one. `local` lists interfaces by
-    their number within each section of the current window; `base` is where the current section
-    begins.
+    Interfaces with equal descriptions in several sections count as one. `local` lists interfaces by their number within
+    each section of the current window; `base` is where the current section begins.
     """
 
     def __init__(self, source: SourceFile) -> None:
@@ -215,8 +212,7 @@ class Sections:
     def rewind(self, packet: int, *, base: int, order: str) -> None:
         """Discard the sections and interfaces of the window that come after packet number `packet`.
 
-        The blocks there are read again after damage. `base` and `order` are those of that packet's
-        section.
+        The blocks there are read again after damage. `base` and `order` are those of that packet's section.
         """
         kept = bisect_right(self.since, packet)
         del self.local[kept:], self.since[kept:]
@@ -338,9 +334,7 @@ def first_section(head: bytes, path: str) -> str:
     """
     order = byte_order(head)
     if head[:4] != SECTION_HEADER or not order:
-        raise FormatError(
-            path, "the file does not begin with a pcapng section header", offset=0, excerpt=head[:12]
-        )
+        raise FormatError(path, "the file does not begin with a pcapng section header", offset=0, excerpt=head[:12])
     if len(head) < SECTION_BYTES:
         raise FormatError(path, "the section header is truncated", offset=len(head))
     return order

@@ -165,9 +165,7 @@ def packet_records(
         bad = unclosed
     complete = records.first(min(bad, unclosed + 1))
     beyond = (complete.time_ns == NOT_A_TIME) & ~blocks.simple[: len(complete)]
-    sections.source.no_time(
-        "a timestamp outside the range of 64-bit nanoseconds", int(np.count_nonzero(beyond))
-    )
+    sections.source.no_time("a timestamp outside the range of 64-bit nanoseconds", int(np.count_nonzero(beyond)))
     if not sections.has_all_comments:
         options_end = blocks.start + blocks.length - 4
         _note_comments(complete, options_end, walked, sections, first=packets_before + 1)

@@ -152,8 +152,7 @@ def next_block(
 ) -> int | None:
     """Return the first position in [`begin`, `stop`) of a packet, interface or section block.
 
-    Its two lengths must agree; None if there is no such block. With `only_a_section`, only section
-    blocks count.
+    Its two lengths must agree; None if there is no such block. With `only_a_section`, only section blocks count.
     """
     data, end = window.data, window.end if stop is None else min(stop + SMALLEST_BLOCK - 1, window.end)
     count = end - SMALLEST_BLOCK - begin + 1
@@ -264,9 +263,7 @@ def _other_block(window: StreamWindow, sections: Sections, walked: WalkedBlocks)
     if not order:
         walked.damage = f"the section header at byte {window.offset} has no byte-order magic"
     elif not SMALLEST.get(kind, SMALLEST_BLOCK) <= length <= _LARGEST_BLOCK:
-        walked.damage = (
-            f"the block at byte {window.offset} of type {kind} has an invalid length of {length} bytes"
-        )
+        walked.damage = f"the block at byte {window.offset} of type {kind} has an invalid length of {length} bytes"
     padded = length + 3 & ~3
     if walked.damage or at + padded > window.end:
         return False
@@ -294,9 +291,7 @@ def _block_head(window: StreamWindow, order: str) -> tuple[int, int, str]:
     return kind, length, order
 
 
-def _take_in(
-    kind: int, block: memoryview, order: str, sections: Sections, walked: WalkedBlocks
-) -> str | None:
+def _take_in(kind: int, block: memoryview, order: str, sections: Sections, walked: WalkedBlocks) -> str | None:
     """Read a block that is not a packet; return a description of the error in it, or None."""
     if block[-4:] != block[4:8]:
         return "its two length fields differ"

@@ -137,9 +137,7 @@ def _little(data: Bytes, dtype: str) -> Array:
     return np.ndarray((len(data) - size + 1,), dtype, data, strides=(1,))
 
 
-def _laid_out(
-    data: Bytes, at: Numbers, place: Numbers, resolutions: list[Resolution]
-) -> tuple[RlpPackets, Mask]:
+def _laid_out(data: Bytes, at: Numbers, place: Numbers, resolutions: list[Resolution]) -> tuple[RlpPackets, Mask]:
     """Return the packets with the standard layout, and a mask over all blocks: which of them have it.
 
     In this layout a packet with a log line has no comment.

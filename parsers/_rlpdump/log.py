@@ -156,9 +156,7 @@ class RlpTotals:
         """Read a section header block: a new section begins."""
         self.order = byte_order(b"\0" * 8 + body) or self.order
         self.resolutions = []
-        comments = [
-            text(value) for code, value in options(body[16:], self.order) if code == OptionCode.COMMENT
-        ]
+        comments = [text(value) for code, value in options(body[16:], self.order) if code == OptionCode.COMMENT]
         for comment in comments:
             if comment.startswith(MARK) and not self.header:
                 self.header = words_in(comment)

@@ -126,8 +126,7 @@ _OF_LEG = (
 _LONGEST_NS = 12 * NS_PER_S
 """Maximum time from a command to its reply: T304 of NR is at most 10 s (TS 38.331, 6.3.2)."""
 _REDIRECTED_NS = 60 * NS_PER_S
-"""Maximum time from a release to the first message in another cell; a later one is not a redirection. Not
-measured."""
+"""Maximum time from a release to the first message in another cell; a later one is not a redirection. Not measured."""
 _TARGETS = {0: "UMTS", 1: "GSM", 2: "CDMA", 3: "EVDO", 4: "NR", 5: "LTE"}
 """Target technology of MobilityFromEUTRACommand (TS 36.331, 6.2.2)."""
 _TARGETS_OF_NR = {0: "LTE", 1: "UMTS"}
@@ -237,9 +236,7 @@ class Tracker:
             self.serving = here
         elif seen.named.name.endswith(("ConnectionRequest", "SetupRequest")) or is_gsm:
             evidence = "technology" if self.serving.rat != here.rat else "PCI"
-            change = CellChange(
-                HandoverKind.RESELECTION, seen.time_ns, NA, self.serving, here, evidence=evidence
-            )
+            change = CellChange(HandoverKind.RESELECTION, seen.time_ns, NA, self.serving, here, evidence=evidence)
             change.end(seen, Result.COMPLETE)
             self._done.append(change)
             self.serving = here
@@ -331,9 +328,7 @@ class Tracker:
         if self._leg_pending is not None and self._leg_pending.kind is not HandoverKind.SECONDARY_RELEASED:
             self._leg_pending.end(seen, Result.FAILED, seen.named.cause)
         elif self._leg is not None:
-            change = self._order_leg(
-                seen, HandoverKind.SECONDARY_RELEASED, self._leg, KnownCell(), seen.named.cause
-            )
+            change = self._order_leg(seen, HandoverKind.SECONDARY_RELEASED, self._leg, KnownCell(), seen.named.cause)
             change.end(seen, Result.FAILED)
         self._leg = self._leg_pending = None
 
@@ -398,9 +393,7 @@ class Tracker:
         """Process a message that is a hard handover if it names another frequency (TS 25.331, 8.3.5)."""
         channel = seen.first("umts_channel")
         if channel != NA and self.serving.channel not in (NA, channel):
-            self._order(
-                seen, HandoverKind.HANDOVER, KnownCell("UMTS", seen.first("umts_scrambling"), channel)
-            )
+            self._order(seen, HandoverKind.HANDOVER, KnownCell("UMTS", seen.first("umts_scrambling"), channel))
 
     def umts_active_set(self, seen: SeenMessage) -> None:
         """Process ActiveSetUpdate (TS 25.331, 8.3.4)."""
@@ -415,10 +408,7 @@ class Tracker:
 
     def umts_cell_update(self, seen: SeenMessage) -> None:
         """Process CellUpdate (TS 25.331, 8.3.1), which follows a radio link failure or a reselection."""
-        causes = {
-            "radiolinkFailure": HandoverKind.RE_ESTABLISHMENT,
-            "cellReselection": HandoverKind.RESELECTION,
-        }
+        causes = {"radiolinkFailure": HandoverKind.RE_ESTABLISHMENT, "cellReselection": HandoverKind.RESELECTION}
         if (kind := causes.get(seen.named.cause)) is not None:
             self._order(seen, kind, KnownCell("UMTS", seen.cell, seen.channel), seen.named.cause)
 

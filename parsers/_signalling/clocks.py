@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Numbers, Times
 
 _BACK_NS = 5 * NS_PER_S
-"""Minimum backward step of a clock that was set, ns: a log contains messages of several tasks, and in our
-recordings the packets of SCAT are up to 1 s out of order.
-"""
+"""Minimum backward step of a clock that was set, ns: a log contains messages of several tasks, and in our recordings
+the packets of SCAT are up to 1 s out of order."""
 _FORWARD_NS = 86_400 * NS_PER_S
 """Minimum forward step of a clock that was set, ns: a phone with a network logs a message every few hours."""
 _FIRST_NETWORK_NS = 631_152_000 * NS_PER_S
@@ -92,10 +91,7 @@ def sentences(time_ns: Times, clock: Numbers) -> list[str]:
         if not early:
             return []
         return [
-            (
-                "all times are relative (they count from 1980), because the modem had not yet received "
-                "the network time"
-            )
+            ("all times are relative (they count from 1980), because the modem had not yet received the network time")
         ]
     parts = []
     for number in range(min(count, _MOST_SHOWN)):
@@ -103,9 +99,7 @@ def sentences(time_ns: Times, clock: Numbers) -> list[str]:
         parts.append(f"{moment(int(of_it.min()))} to {moment(int(of_it.max()))}")
     more = f" and {count - _MOST_SHOWN} more" if count > _MOST_SHOWN else ""
     of_modem = (
-        f"; {early:,} messages have no time, because the modem had not yet received the network time"
-        if early
-        else ""
+        f"; {early:,} messages have no time, because the modem had not yet received the network time" if early else ""
     )
     jumps = "once" if count == 2 else f"{count - 1} times"
     sentence = (

@@ -26,13 +26,11 @@ if TYPE_CHECKING:
 
 
 MIN_S, BYTES_PER_S = 60.0, 50_000
-"""Timeout of SCAT: a minimum in s, and a rate. SCAT reads 340 kB/s on one core of 2020; a machine seven
-times slower may finish.
-"""
+"""Timeout of SCAT: a minimum in s, and a rate. SCAT reads 340 kB/s on one core of 2020; a machine seven times slower
+may finish."""
 MIN_OUTPUT_BYTES, EXPANSION = 64 << 20, 8
-"""Maximum output of SCAT: a minimum size, and a factor. A record of 30 octets becomes a packet of 110, and
-a second one with the line of its cell.
-"""
+"""Maximum output of SCAT: a minimum size, and a factor. A record of 30 octets becomes a packet of 110, and a second one
+with the line of its cell."""
 MOST_BYTES = 2 << 30
 """Maximum size of the frames given to SCAT: a day of a busy phone. Later frames are only counted."""
 _CHUNK_BYTES = 256 << 10
@@ -245,9 +243,7 @@ def _warnings(conversion: Conversion) -> list[str]:
     """Return a sentence about each kind of data in the log that SCAT did not convert."""
     stopped, failed, refused = conversion.stopped, conversion.failed, conversion.refused
     warnings = [f"scat {stopped}; the messages read before are used"] if stopped else []
-    warnings += [
-        f"scat failed on {n:,} records, which are not used: {words}" for words, n in failed.most_common(4)
-    ]
+    warnings += [f"scat failed on {n:,} records, which are not used: {words}" for words, n in failed.most_common(4)]
     warnings += [f"scat does not decode {n:,} records: {words}" for words, n in refused.most_common(4)]
     if conversion.left_out:
         bound = f"{MOST_BYTES >> 30} GiB"

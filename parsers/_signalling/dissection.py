@@ -38,10 +38,7 @@ _MOST_MEMORY_BYTES = 4 << 30
 """Maximum address space of tshark: it needs 0.3 GB and 0.7 kB a packet, a quarter of it for a million."""
 _LAST_WORDS_BYTES = 500
 _GRACE_S = 2.0  # after each signal; not measured
-_INSTALL = {
-    "tshark": "sudo apt-get install tshark",
-    "scat": "pip install 'multitracer[signalling]'",
-}
+_INSTALL = {"tshark": "sudo apt-get install tshark", "scat": "pip install 'multitracer[signalling]'"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +67,7 @@ def program(name: str) -> str:
     return path
 
 
-def run(
-    command: Sequence[str], *, into: Path, bounds: ProgramBounds, env: Mapping[str, str] | None = None
-) -> str:
+def run(command: Sequence[str], *, into: Path, bounds: ProgramBounds, env: Mapping[str, str] | None = None) -> str:
     """Run a program to its end, with its standard output in a file.
 
     Parameters
@@ -152,9 +147,8 @@ def _failure(returncode: int, words: Path) -> str:
 _RAW, _UPPER_PDU = 101, 252
 """LINKTYPE_RAW, and LINKTYPE_WIRESHARK_UPPER_PDU for what no link carries (IANA link types)."""
 _MOST_MESSAGES = 1_000_000
-"""Maximum number of messages of one capture; a drive of eight hours has half as many (15 a second).
-Further messages are only counted.
-"""
+"""Maximum number of messages of one capture; a drive of eight hours has half as many (15 a second). Further messages
+are only counted."""
 _LONGEST_BYTES = 1 << 16  # of a UDP packet
 _MIN_S, _MESSAGES_PER_S = 60.0, 500
 """tshark dissects 8,000 messages a second on one core of 2020: a machine 16 times slower may finish."""
@@ -332,9 +326,7 @@ class Dissection:
         return written
 
     def _dissected(self, tshark: str, folder: Path, written: list[Numbered]) -> Iterator[DissectedMessage]:
-        bounds = ProgramBounds(
-            _MIN_S + len(written) / _MESSAGES_PER_S, (1 << 20) + _BYTES_PER_MESSAGE * len(written)
-        )
+        bounds = ProgramBounds(_MIN_S + len(written) / _MESSAGES_PER_S, (1 << 20) + _BYTES_PER_MESSAGE * len(written))
         output, env = folder / "fields.txt", _environment(folder)
         failure = ""
         if written:

@@ -196,8 +196,7 @@ def message(datagram: bytes) -> Message:
     if version == 3 and len(datagram) >= _V3.size and _V3.size <= _V3.unpack_from(datagram)[2] * 4:
         return _of_version_3(datagram)
     raise GsmtapVersionError(
-        f"GSMTAP: the datagram of {len(datagram)} octets has no header of GSMTAP version 2 or 3; the "
-        "packet is skipped"
+        f"GSMTAP: the datagram of {len(datagram)} octets has no header of GSMTAP version 2 or 3; the packet is skipped"
     )
 
 
@@ -221,9 +220,7 @@ def _uplink(channel: str) -> bool | None:
     """Return whether a channel is an uplink channel, by its name; None if the name does not show it."""
     if channel.startswith("UL-") or channel == "RACH":
         return True
-    return (
-        False if channel.startswith(("DL-", "BCCH", "PCCH", "CCCH", "PCH", "AGCH", "MCCH", "CBCH")) else None
-    )
+    return False if channel.startswith(("DL-", "BCCH", "PCCH", "CCCH", "PCH", "AGCH", "MCCH", "CBCH")) else None
 
 
 def _of_version_3(datagram: bytes) -> Message:

@@ -1,9 +1,8 @@
 """Frames of Qualcomm's diagnostic protocol: separated, checked and counted; their content is not decoded.
 
-A frame ends with 0x7e. Within a frame, 0x7d and 0x7e are replaced by 0x7d and the octet with bit 5 inverted
-(RFC 1662, section 4.2). Its last two octets are the check sequence of RFC 1662, appendix C. The first octet
-of the others is the command: 0x10 is a record of the log with its code and its time, 0x98 carries a frame of
-one of several radios.
+A frame ends with 0x7e. Within a frame, 0x7d and 0x7e are replaced by 0x7d and the octet with bit 5 inverted (RFC 1662,
+section 4.2). Its last two octets are the check sequence of RFC 1662, appendix C. The first octet of the others is the
+command: 0x10 is a record of the log with its code and its time, 0x98 carries a frame of one of several radios.
 """
 
 from __future__ import annotations
@@ -34,9 +33,8 @@ _RADIO_BYTES = 8
 _GPS_EPOCH_NS = 315_964_800 * 1_000_000_000
 """1980-01-06 in ns since 1970."""
 _TICK_NS = 1_250_000
-"""Unit of the upper 48 bits of a time, ns (1.25 ms); the lower 16 bits count 1/49,152 of it, which is 1/32
-of a CDMA chip.
-"""
+"""Unit of the upper 48 bits of a time, ns (1.25 ms); the lower 16 bits count 1/49,152 of it, which is 1/32 of a CDMA
+chip."""
 _PARTS = 49_152
 
 

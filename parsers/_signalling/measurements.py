@@ -78,9 +78,7 @@ def _lte(dissected: DissectedMessage) -> Iterator[Reading]:
     if rsrp:
         first = {"rsrp_dbm": lte_rsrp_dbm(rsrp[0]), "rsrq_db": lte_rsrq_db(rsrq[0]) if rsrq else None}
         yield {"source": _REPORT, "role": "serving", "rat": "LTE", **first}
-    for value, quality in zip(
-        dissected.integers("secondary_rsrp"), dissected.integers("secondary_rsrq"), strict=False
-    ):
+    for value, quality in zip(dissected.integers("secondary_rsrp"), dissected.integers("secondary_rsrq"), strict=False):
         known = {"rsrp_dbm": lte_rsrp_dbm(value), "rsrq_db": lte_rsrq_db(quality)}
         yield {"source": _REPORT, "role": "secondary", "rat": "LTE", **known}
     for i, cell in enumerate(cells, start=1):
@@ -153,9 +151,7 @@ _LTE_SERVING = re.compile(
     rf"Measured RSRQ: {_NUMBER}"
 )
 _LTE_NEIGHBOURS = re.compile(r"^LTE NCell: EARFCN: (\d+)")
-_LTE_NEIGHBOUR = re.compile(
-    rf"Neighbor cell \d+: PCI:\s+(\d+), RSRP: {_NUMBER}, RSSI: {_NUMBER}, RSRQ: {_NUMBER}"
-)
+_LTE_NEIGHBOUR = re.compile(rf"Neighbor cell \d+: PCI:\s+(\d+), RSRP: {_NUMBER}, RSSI: {_NUMBER}, RSRQ: {_NUMBER}")
 _NR_LAYER = re.compile(r"^Layer \d+: NR-ARFCN: (\d+), SCell PCI:\s+(\d+)")
 _NR_CELL = re.compile(rf" Cell \d+: PCI:\s+(\d+), PBCH SFN: \d+, RSRP: {_NUMBER}, RSRQ: {_NUMBER}")
 _UMTS_CELL = re.compile(
@@ -198,10 +194,7 @@ class ScatLines:
             levels = {"rsrp_dbm": float(match[2]), "rsrq_db": float(match[3])}
             return _cell(role, "NR", self._channel, match[1]) | levels
         elif match := _UMTS_CELL.match(line):
-            return _cell("", "UMTS", match[1], match[2]) | {
-                "rscp_dbm": float(match[3]),
-                "ecio_db": float(match[4]),
-            }
+            return _cell("", "UMTS", match[1], match[2]) | {"rscp_dbm": float(match[3]), "ecio_db": float(match[4])}
         elif match := _GSM_SERVING.match(line):
             return {"role": "serving", "rat": "GSM", "channel": int(match[1]), "rssi_dbm": float(match[2])}
         return None

@@ -139,10 +139,7 @@ class _Reader:
         """Yield a warning for each kind of message that has no name."""
         if self.unknown:
             kinds = ", ".join(f"{name} {n:,}" for name, n in self.unknown.most_common())
-            yield (
-                f"tshark does not dissect {self.unknown.total():,} of the GSMTAP packets; their types: "
-                f"{kinds}"
-            )
+            yield (f"tshark does not dissect {self.unknown.total():,} of the GSMTAP packets; their types: {kinds}")
 
     def tables(self, provenance: Document) -> dict[str, Table]:
         """Return the three tables by name, with rows in the order of the log."""

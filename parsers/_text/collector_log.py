@@ -301,8 +301,7 @@ class CollectorLog(ABC):
             raise FormatError(self.path, f"the header of {wanted} is missing", line=self.lines.number)
         if record.get("version") != _VERSION:
             raise FormatError(
-                self.path,
-                f"the version {record.get('version')!r} of {wanted} is not supported; update multitracer",
+                self.path, f"the version {record.get('version')!r} of {wanted} is not supported; update multitracer"
             )
         self.header = record
 

@@ -114,8 +114,7 @@ class RowMap:
     when: tuple[str, frozenset[str], bool] | None = None
     """Column, words, and a flag: True selects the lines with one of these words, False all other lines.
 
-    None selects all lines.
-    """
+    None selects all lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,14 +193,12 @@ def column_map(data: Document) -> ColumnMap:
     form = str(time.get("form", "iso"))
     if not is_form(form):
         raise MapError(
-            f'the key "form" of [time] must be iso, {AUTO}, {", ".join(EPOCH_NS)} or a '
-            f"strptime format, but is {form!r}"
+            f'the key "form" of [time] must be iso, {AUTO}, {", ".join(EPOCH_NS)} or a strptime format, but is {form!r}'
         )
     delimiter = str(data.get("delimiter", ","))
     if delimiter != AUTO_DELIMITER and (len(delimiter) != 1 or delimiter in '"\r\n\0 '):
         raise MapError(
-            '"delimiter" must be "auto" or one character, which must not be a quotation mark, a '
-            "space or a line end"
+            '"delimiter" must be "auto" or one character, which must not be a quotation mark, a space or a line end'
         )
     columns = time.get("column", "")
     rows = tuple(row for name in SCHEMAS for row in _rows(name, data.get(name)))
@@ -266,9 +263,7 @@ def _when(value: object) -> tuple[str, frozenset[str], bool] | None:
         return None
     belongs = isinstance(value, dict) and "is" in value
     which = "is" if belongs else "is_not"
-    is_complete = (
-        isinstance(value, dict) and value.keys() == {"column", which} and isinstance(value[which], list)
-    )
+    is_complete = isinstance(value, dict) and value.keys() == {"column", which} and isinstance(value[which], list)
     if not isinstance(value, dict) or not is_complete:
         raise MapError(
             f'"when" must have the form {{ column = "tech", is = ["LTE"] }} (or '
@@ -307,9 +302,7 @@ def _cell(value: object, column: Column) -> ColumnSource:
             str(value.get("unit_in", "")),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise MapError(
-            f'{value!r} must have the key "column", and "scale" and "base" must be numbers'
-        ) from None
+        raise MapError(f'{value!r} must have the key "column", and "scale" and "base" must be numbers') from None
     if cell.base not in (10, 16) or not math.isfinite(cell.scale):
         raise MapError('"base" must be 10 or 16, and "scale" must be a finite number')
     if bool(cell.above) != (0 < cell.bits <= _MOST_BITS) or (cell.above and not column.dtype.startswith("i")):

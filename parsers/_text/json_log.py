@@ -17,9 +17,7 @@ _MOST_BYTES = 32 << 20
 _MOST = 1 << 53
 _DEEPEST = 100
 """Maximum depth of a damaged document; iperf3's is 6 deep."""
-_NO_NUMBER = re.compile(
-    r"(?<=[:\[,\s])[-+]?(?:nan|inf(?:inity)?)(?:\([^)\s]{0,20}\))?(?=\s*[,}\]])", re.IGNORECASE
-)
+_NO_NUMBER = re.compile(r"(?<=[:\[,\s])[-+]?(?:nan|inf(?:inity)?)(?:\([^)\s]{0,20}\))?(?=\s*[,}\]])", re.IGNORECASE)
 _STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*+"|["{}\[\]]', re.DOTALL)
 """A text, which is passed over, the begin of one without an end, or the begin or end of an object or list."""
 _CLOSERS = {"{": "}", "[": "]"}
@@ -55,9 +53,7 @@ def documents(stream: BinaryIO, path: str) -> tuple[list[Document], str | None]:
 
 def _objects(document: object) -> list[Document]:
     """Return a document if it is an object, and the objects of a list."""
-    return [
-        each for each in (document if isinstance(document, list) else [document]) if isinstance(each, dict)
-    ]
+    return [each for each in (document if isinstance(document, list) else [document]) if isinstance(each, dict)]
 
 
 def salvaged(text: str) -> object:
@@ -102,9 +98,7 @@ def _all(stream: BinaryIO, path: str) -> tuple[bytes, str | None]:
             break
         octets += chunk
     if len(octets) > _MOST_BYTES:
-        raise FormatError(
-            path, f"the file is longer than {_MOST_BYTES >> 20} MiB; split the test into several files"
-        )
+        raise FormatError(path, f"the file is longer than {_MOST_BYTES >> 20} MiB; split the test into several files")
     return bytes(octets), damage
 
 

@@ -85,9 +85,7 @@ class LogLines:
         if 2 * sum(self.skipped.values()) <= self.number:
             for reason, times in self.skipped.items():
                 first = self.first_skipped[reason]
-                self.warn(
-                    f"{times:,} of {self.number:,} lines could not be used, first line {first:,}: {reason}"
-                )
+                self.warn(f"{times:,} of {self.number:,} lines could not be used, first line {first:,}: {reason}")
 
     def provenance(self, path: str, name: str, **more: object) -> dict[str, object]:
         """Return the counts as a table's provenance."""
@@ -168,10 +166,7 @@ _OFFSET_H = {
 }  # fmt: skip
 """Hours ahead of UTC by abbreviation, where the tz database has one meaning since 2000 and no other country
 uses the same letters (except KST, half an hour less in Pyongyang from 2015 to 2018)."""
-_OF_SEVERAL = (
-    *("IST", "CST", "CDT", "EST", "EDT", "PST", "MST"),
-    *("BST", "AST", "ADT", "GST", "SST", "NST", "MSK"),
-)
+_OF_SEVERAL = (*("IST", "CST", "CDT", "EST", "EDT", "PST", "MST"), *("BST", "AST", "ADT", "GST", "SST", "NST", "MSK"))
 """Ambiguous abbreviations, of zones hours apart: India, Israel and Ireland; the USA, China and Australia."""
 _GREENWICH = ("UTC", "GMT", "UT", "Z")
 _OFFSET = r"(?:UTC|GMT)?[+-]\d\d:?\d\d(?!\d)"

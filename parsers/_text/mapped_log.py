@@ -26,27 +26,10 @@ from multitracer.units import NS_PER_S
 from multitracer.words import count
 from parsers._format import HEAD_BYTES
 from parsers._text.collector_log import Sparse
-from parsers._text.column_map import (
-    AUTO_DELIMITER,
-    RANGES,
-    SCHEMAS,
-    ColumnMap,
-    LogHeader,
-    column_map,
-    delimiter_of,
-)
+from parsers._text.column_map import AUTO_DELIMITER, RANGES, SCHEMAS, ColumnMap, LogHeader, column_map, delimiter_of
 from parsers._text.lines import ZONELESS, LogLines, first_line, names_in
 from parsers._text.placeholders import remove_placeholders
-from parsers._text.times import (
-    AUTO,
-    UncertainTimeError,
-    decimal_of,
-    factor,
-    form_of,
-    plain,
-    time_ns,
-    value_of,
-)
+from parsers._text.times import AUTO, UncertainTimeError, decimal_of, factor, form_of, plain, time_ns, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -181,12 +164,7 @@ def _read(name: str, text: str) -> BundledMap:
     data = tomllib.loads(text)
     about = data["map"]
     return BundledMap(
-        name,
-        about["description"],
-        about["source"],
-        about["certain"],
-        tuple(about["needs"]),
-        column_map(data),
+        name, about["description"], about["source"], about["certain"], tuple(about["needs"]), column_map(data)
     )
 
 
@@ -221,15 +199,11 @@ def read_bundled(stream: BinaryIO, *, path: str, name: str) -> dict[str, Table]:
         chosen.extend(_best(header))
         if not chosen:
             raise FormatError(
-                path,
-                "no bundled column map matches the columns of this file; write a map in the same folder",
-                line=1,
+                path, "no bundled column map matches the columns of this file; write a map in the same folder", line=1
             )
         if len(chosen) > 1:
             names = " and ".join(each.name for each in chosen)
-            raise FormatError(
-                path, f"the maps {names} match equally well; copy one of them to {path}.toml", line=1
-            )
+            raise FormatError(path, f"the maps {names} match equally well; copy one of them to {path}.toml", line=1)
         return chosen[0].columns
 
     tables = read_mapped(stream, choose, path=path, name=name)
@@ -339,11 +313,7 @@ class _Maker:
         if self.row.when is None:
             return True
         at, (_, words, belongs) = self.condition, self.row.when
-        return (
-            at is not None
-            and at < len(fields)
-            and (_plain_word(fields[at][:_LONGEST_WORD]) in words) == belongs
-        )
+        return at is not None and at < len(fields) and (_plain_word(fields[at][:_LONGEST_WORD]) in words) == belongs
 
 
 class _Times:
@@ -402,9 +372,7 @@ class _Log:
         self._nowhere = 0
 
     def _maker(self, row: RowMap, header: LogHeader) -> _Maker:
-        sources = [
-            self._source(c, row.cells[c.name], header) for c in SCHEMAS[row.table] if c.name in row.cells
-        ]
+        sources = [self._source(c, row.cells[c.name], header) for c in SCHEMAS[row.table] if c.name in row.cells]
         return _Maker(row, sources, header.find(row.when[0]) if row.when else None)
 
     def _source(self, column: Column, cell: ColumnSource, header: LogHeader) -> _Source:
@@ -412,8 +380,7 @@ class _Log:
         scale = factor(unit, column.unit) if unit else cell.scale
         if scale is None:
             self._lines.warn(
-                f"{column.name}: the column {cell.column!r} has the unknown unit {unit[:16]!r}; this "
-                "column is not read"
+                f"{column.name}: the column {cell.column!r} has the unknown unit {unit[:16]!r}; this column is not read"
             )
             return _Source(column, cell, None, 1.0)
         return _Source(column, cell, at, scale, header.find(cell.above or cell.hemisphere or cell.unit_in))
@@ -450,9 +417,7 @@ class _Log:
             self._times.form = form_of([text for _, fields in sample if (text := self._times.text(fields))])
         except UncertainTimeError as error:
             columns = ", ".join(map(repr, self._map.time))
-            raise FormatError(
-                self._path, f"no line has a valid time: the column {columns} {error}"
-            ) from error
+            raise FormatError(self._path, f"no line has a valid time: the column {columns} {error}") from error
 
     def _rows(self) -> Iterator[Fields]:
         lines = self._lines
@@ -538,11 +503,7 @@ class _Log:
         None if the upper number is missing, or is too large: a gNB has up to 32 bits.
         """
         at, cell = source.second_at, source.cell
-        upper = (
-            _number(fields[at].strip(), replace(source, scale=1.0))
-            if at is not None and at < len(fields)
-            else None
-        )
+        upper = _number(fields[at].strip(), replace(source, scale=1.0)) if at is not None and at < len(fields) else None
         if upper is None or upper < 0 or value >> cell.bits:
             return None
         joined = int(upper) << cell.bits | value
@@ -599,9 +560,7 @@ class _Log:
     def _wrong(self, table: str) -> set[str]:
         """Return the columns of a table whose sources are all implausible."""
         sources = list(self._sources(table))
-        return {each.column.name for each in sources} - {
-            each.column.name for each in sources if not each.is_unread
-        }
+        return {each.column.name for each in sources} - {each.column.name for each in sources if not each.is_unread}
 
 
 def _fields(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:

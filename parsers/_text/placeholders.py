@@ -102,16 +102,12 @@ def _groups(columns: dict[str, Array]) -> Iterator[_Group]:
     identity = np.column_stack([columns[name] for name in ("cell_id", "physical_cell_id", "channel")])
     _, cells = np.unique(identity, axis=0, return_inverse=True)
     qualified = np.isfinite(columns["rsrq_db"]) | np.isfinite(columns["ecio_db"]) | (columns["rxqual"] >= 0)
-    keys, number = np.unique(
-        np.char.add(np.char.add(columns["role"], "|"), columns["rat"]), return_inverse=True
-    )
+    keys, number = np.unique(np.char.add(np.char.add(columns["role"], "|"), columns["rat"]), return_inverse=True)
     for each, key in enumerate(keys.tolist()):
         rows = np.flatnonzero(number.reshape(-1) == each)
         role, _, rat = key.partition("|")
         where = " ".join(filter(None, (rat, {"serving": ""}.get(role, role))))
-        yield _Group(
-            rows, f"in {where} rows " if where else "", cells.reshape(-1)[rows], named[rows], qualified[rows]
-        )
+        yield _Group(rows, f"in {where} rows " if where else "", cells.reshape(-1)[rows], named[rows], qualified[rows])
 
 
 def _known(columns: dict[str, Array], column: str, group: _Group) -> tuple[Numbers, Array]:
@@ -177,9 +173,7 @@ def _bare(columns: dict[str, Array], group: _Group) -> Iterator[_Found]:
             and not (is_value & ~bare).any()
             and _distance(values[~is_value & ~bare], value) >= _APART_DB
         ):
-            yield _Found(
-                column, value, group.rows[known[is_value]], "only rows without a quality have it, all alike"
-            )
+            yield _Found(column, value, group.rows[known[is_value]], "only rows without a quality have it, all alike")
 
 
 def _nameless(columns: dict[str, Array], group: _Group) -> Iterator[_Found]:
@@ -263,6 +257,5 @@ def _drop_cell_zero(radio: Table) -> None:
     missing = radio.provenance.setdefault("missing", {})
     missing["cell_id"] = missing.get("cell_id", 0) + times
     radio.provenance.setdefault("warnings", []).append(
-        f"cell_id: 0 in {times:,} {'row' if times == 1 else 'rows'} without a level is not a cell: set to "
-        "missing"
+        f"cell_id: 0 in {times:,} {'row' if times == 1 else 'rows'} without a level is not a cell: set to missing"
     )

@@ -72,8 +72,7 @@ _QUANTITIES: dict[str, tuple[tuple[str, ...], ...]] = {
     "role": (("role",), ("cell", "type"), ("celltype",), ("cell", "role"), ("serving",), ("registered",),
              ("cell", "status"), ("cellstatus",)),
 }  # fmt: skip
-"""Groups of words by table column: a log column fits if its name has all words of a group; first match
-wins."""
+"""Groups of words by table column: a log column fits if its name has all words of a group; first match wins."""
 _OTHERS = {
     "neighbour",
     "neighbor",
@@ -90,14 +89,7 @@ _OTHERS = {
     "scell",
     "secondcell",
     "nrxlev",
-} | {
-    "avg",
-    "min",
-    "max",
-    "mean",
-    "std",
-    "target",
-}
+} | {"avg", "min", "max", "mean", "std", "target"}
 """Words in names of columns that describe another cell or several lines."""
 _NOT = {
     "speed_mps": {"accuracy", "dl", "ul", "wind", "fan", "download", "upload"},
@@ -114,20 +106,10 @@ _MOST_VALUES = 0.9
 _ROLES = {
     "serving": ("serving", "serving cell", "servingcell", "primary", "pcell", "registered"),
     "secondary": ("secondary", "secondary cell", "scell"),
-    "neighbour": (
-        "neighbour",
-        "neighbor",
-        "neighbouring",
-        "neighboring",
-        "neighbour cell",
-        "neighbor cell",
-        "ncell",
-    ),
+    "neighbour": ("neighbour", "neighbor", "neighbouring", "neighboring", "neighbour cell", "neighbor cell", "ncell"),
 }
 """Words for the serving cell in logs with a line for each cell."""
-_IS_SERVING = {"true": "serving", "yes": "serving", "1": "serving"} | dict.fromkeys(
-    ("false", "no", "0"), "neighbour"
-)
+_IS_SERVING = {"true": "serving", "yes": "serving", "1": "serving"} | dict.fromkeys(("false", "no", "0"), "neighbour")
 _NODES = {"enb", "enbid", "enodeb", "enodebid", "enodebnumber"}
 _SECTORS = {"sector", "sectorid", "sektor", "sektorid", "localcellid", "lcid", "localcell"}
 SECTOR_BITS = 8
@@ -217,9 +199,7 @@ def _of(
         for at, name, texts in there
         if not _OTHERS & set(tokens(name)) and (guess := _guess(column, groups, name, texts)) is not None
     ]
-    return sorted(
-        readings, key=lambda each: (not each[1].is_possible, len(tokens(named_unit(each[1].name)[0])))
-    )
+    return sorted(readings, key=lambda each: (not each[1].is_possible, len(tokens(named_unit(each[1].name)[0]))))
 
 
 def _with_hemisphere(guess: Guess, names: Sequence[str], values: Sequence[Sequence[str]]) -> Guess:
@@ -278,9 +258,7 @@ def why_not(name: str) -> str:
 def _technology(guess: Guess, texts: Sequence[str]) -> Guess | None:
     """Return the guess with the known technologies in the texts; None if no text is known."""
     there = [text for text in dict.fromkeys(texts) if text in WORDS]
-    words = tuple(
-        (text, WORDS[text]) for text in dict.fromkeys([*there, *RAT])
-    )  # later lines may hold others
+    words = tuple((text, WORDS[text]) for text in dict.fromkeys([*there, *RAT]))  # later lines may hold others
     return Guess(guess.table, guess.column, guess.name, words=words) if there else None
 
 
@@ -309,8 +287,7 @@ def _floor(own: Column, texts: Sequence[str], numbers: Sequence[float | None]) -
         if repeats >= _MIN_FLOORS and len(set(others)) >= _MIN_OTHERS and gap >= _FLOORS[own.name]:
             text = texts[list(numbers).index(extreme)]
             return text, (
-                f"{text} repeats, {gap:.3g} {own.unit} from all others, and is assumed to stand for a "
-                "missing value"
+                f"{text} repeats, {gap:.3g} {own.unit} from all others, and is assumed to stand for a missing value"
             )
     return "", ""
 
@@ -330,9 +307,7 @@ def _number(guess: Guess, own: Column, unit: str, texts: Sequence[str]) -> Guess
     is_hex = own.name in ("cell_id", "area_code") and _is_hexadecimal(texts)
     numbers = [int(text, 16) if is_hex else value_of(text, own.unit) for text in texts]
     minimum, most = RANGES[own.name]
-    can_be = [
-        number for number in numbers if number is not None and minimum <= number * (scale or 1.0) <= most
-    ]
+    can_be = [number for number in numbers if number is not None and minimum <= number * (scale or 1.0) <= most]
     possible = len(can_be) >= _MOST_VALUES * len(texts) and not is_open
     if is_open:
         caveat = 'the unit is unknown; write for example { column = ..., unit = "kbit/s" }'
@@ -409,8 +384,7 @@ class _Sample:
         self.delimiter = delimiter_of(header)
         if "\0" in header:
             raise NoProposalError(
-                "the file is UTF-16 text, which is not supported; convert the file first (iconv "
-                "-f UTF-16 -t UTF-8)"
+                "the file is UTF-16 text, which is not supported; convert the file first (iconv -f UTF-16 -t UTF-8)"
             )
         self.names = [name.strip("\ufeff \t").strip('"') for name in names_in(header, self.delimiter)]
         if len(self.names) < 2 or len(self.names) > _MOST_COLUMNS:
@@ -425,9 +399,7 @@ class _Sample:
         self.missing = sorted(
             {text for column in self.texts for text in column if text in _NO_NUMBERS} - DEFAULT_MISSING
         )
-        self.values = [
-            [text for text in column if text not in self.missing][:_SAMPLES] for column in self.texts
-        ]
+        self.values = [[text for text in column if text not in self.missing][:_SAMPLES] for column in self.texts]
 
     def _fields(self, lines: LogLines) -> Iterator[list[str]]:
         try:
@@ -497,8 +469,7 @@ def _time(sample: _Sample) -> _Time:
             if day != clock and (time := _of_columns(sample, (day, clock))) is not None:
                 return time
     tried = ", ".join(
-        f"{_shown(sample.names[at])} (for example {_shown(next(iter(sample.texts[at]), ''))})"
-        for at in order[:5]
+        f"{_shown(sample.names[at])} (for example {_shown(next(iter(sample.texts[at]), ''))})" for at in order[:5]
     )
     raise NoProposalError(
         f"no column contains times in a known form; these columns were checked: {tried}; for values at equal "
@@ -549,9 +520,7 @@ def proposed(stream: BinaryIO) -> str:
     times = [time.of(row) for row in sample.rows]
     likely = guesses(sample.names, sample.values, time.columns)
     likely = [_with_speed(guess, sample, times, likely) for guess in likely]
-    if not any(
-        guess.is_possible and guess.column not in ("rat", "operator", "band", "role") for guess in likely
-    ):
+    if not any(guess.is_possible and guess.column not in ("rat", "operator", "band", "role") for guess in likely):
         names = ", ".join(_shown(name) for name in sample.names[:12])
         raise NoProposalError(
             "no column seems to contain a position or a signal level, judged by the names and "
@@ -621,8 +590,7 @@ def _with_speed(guess: Guess, sample: _Sample, times: Sequence[int | None], like
     largest = max((decimal_of(text) or 0.0 for text in sample.values[at["speed_mps"]]), default=0.0)
     if ratio is not None:
         unit, off = min(
-            ((unit, abs(math.log(ratio * (factor(unit, "m/s") or 1.0)))) for unit in _UNITS),
-            key=lambda each: each[1],
+            ((unit, abs(math.log(ratio * (factor(unit, "m/s") or 1.0)))) for unit in _UNITS), key=lambda each: each[1]
         )
         if off > math.log(_FITS):
             caveat = (
@@ -630,10 +598,7 @@ def _with_speed(guess: Guess, sample: _Sample, times: Sequence[int | None], like
                 f"({ratio:.2f} units are 1 m/s)"
             )
             return replace(guess, caveat=caveat, is_possible=False)
-        caveat = (
-            f"the unit is unknown; the speed between the positions indicates {unit} ({ratio:.2f} units "
-            "are 1 m/s)"
-        )
+        caveat = f"the unit is unknown; the speed between the positions indicates {unit} ({ratio:.2f} units are 1 m/s)"
     else:
         unit = "km/h" if largest > _FASTEST_MPS else "m/s"
         caveat = f"the unit is unknown; {unit} is assumed from the largest value, {largest:g}"
@@ -734,9 +699,7 @@ def _line(guess: Guess) -> str:
     if guess.missing:
         parts.append(f"missing = [{_text(guess.missing)}]")
     if guess.words:
-        parts.append(
-            f"words = {{ {', '.join(f'{_text(word)} = {_text(ours)}' for word, ours in guess.words)} }}"
-        )
+        parts.append(f"words = {{ {', '.join(f'{_text(word)} = {_text(ours)}' for word, ours in guess.words)} }}")
     value = _text(guess.name) if len(parts) == 1 else "{ " + ", ".join(parts) + " }"
     comment = f"  # unsure: {_printable(guess.caveat)}" if guess.caveat else ""
     return f"{'' if guess.is_possible else '# '}{guess.column} = {value}{comment}"
@@ -744,8 +707,7 @@ def _line(guess: Guess) -> str:
 
 def _unit_of(guess: Guess) -> str:
     return {"speed_mps": "m/s", "downlink_bps": "bit/s", "uplink_bps": "bit/s", "bler_pct": "%"}.get(
-        guess.column,
-        {"dbm": "dBm", "db": "dB", "m": "m", "deg": "degrees"}.get(guess.column.rpartition("_")[2], ""),
+        guess.column, {"dbm": "dBm", "db": "dB", "m": "m", "deg": "degrees"}.get(guess.column.rpartition("_")[2], "")
     )
 
 

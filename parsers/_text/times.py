@@ -46,8 +46,7 @@ _FACTORS: dict[str, dict[str, float]] = {
     "%": {"%": 1.0, "percent": 1.0, "pct": 1.0},
     "s": {"s": 1.0, "sec": 1.0, "ms": 1e-3},
 }  # fmt: skip
-"""Factors by unit of the table column and unit of the log. A mile is 1609.344 m, a foot 0.3048 m (NIST SP
-811, B.6)."""
+"""Factors by unit of the table column and unit of the log. A mile is 1609.344 m, a foot 0.3048 m (NIST SP 811, B.6)."""
 _ANY_CASE = {
     own: {unit.casefold(): factor for unit, factor in units.items() if "B" not in unit.replace("dB", "")}
     for own, units in _FACTORS.items()
@@ -423,9 +422,7 @@ def form_of(texts: Sequence[str]) -> str:
     for other in others:
         if best[other] != best[first]:
             shown = texts[0][:40]
-            raise UncertainTimeError(
-                f"has ambiguous times ({first!r} or {other!r}), for example {shown!r}", first
-            )
+            raise UncertainTimeError(f"has ambiguous times ({first!r} or {other!r}), for example {shown!r}", first)
     return first
 
 

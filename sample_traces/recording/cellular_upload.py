@@ -27,16 +27,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multitracer.manifest import (
-    CollectorRun,
-    Host,
-    LogFile,
-    Manifest,
-    Role,
-    Variables,
-    checksum,
-    write_manifest,
-)
+from multitracer.manifest import CollectorRun, Host, LogFile, Manifest, Role, Variables, checksum, write_manifest
 from sample_traces.recording import link
 from sample_traces.recording.finish import captured, compress, leave_out_places, tcptrace
 from tests.netns import Namespaces, namespaces, stop
@@ -278,9 +269,7 @@ def _wait_until(condition: Callable[[], bool], what: str) -> None:
 
 def main() -> None:
     """Record into the folder that the command line names."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--collect", action="append", default=[], metavar="FILE=COMMAND")
     parser.add_argument("--bytes", type=int, default=UPLOAD_BYTES, help="of the upload")

@@ -67,9 +67,7 @@ def _expected(run: Path) -> dict[str, Any]:
     return {
         "kernel": {host: _counted(run / host) for host in HOSTS},
         "captured_packets": {host: captured(run / host / "tcpdump.log")["captured"] for host in HOSTS},
-        "dropped_by_capture": {
-            host: captured(run / host / "tcpdump.log")["dropped by kernel"] for host in HOSTS
-        },
+        "dropped_by_capture": {host: captured(run / host / "tcpdump.log")["dropped by kernel"] for host in HOSTS},
         "tcptrace": {host: tcptrace(run / host / "tcp-0.pcap") for host in HOSTS},
         "lost_frames": _lost_frames(run / "truth" / "frames.csv"),
         "packet_fates": {host: _fates(run / "truth" / "segments.csv", host) for host in HOSTS},
@@ -78,9 +76,7 @@ def _expected(run: Path) -> dict[str, Any]:
 
 def _counted(host: Path) -> dict[str, int]:
     """Return what a kernel counted during the run."""
-    before, after = (
-        json.loads((host / f"nstat_{when}.json").read_text())["kernel"] for when in ("before", "after")
-    )
+    before, after = (json.loads((host / f"nstat_{when}.json").read_text())["kernel"] for when in ("before", "after"))
     return {name: after.get(name, 0) - before.get(name, 0) for name in _COUNTERS}
 
 
@@ -94,16 +90,12 @@ def _lost_frames(truth: Path) -> dict[str, int]:
 def _fates(truth: Path, host: str) -> dict[str, int]:
     """Return what became of the packets that left a host."""
     with truth.open(newline="") as file:
-        return dict(
-            sorted(Counter(row["fate"] for row in csv.DictReader(file) if row["host"] == host).items())
-        )
+        return dict(sorted(Counter(row["fate"] for row in csv.DictReader(file) if row["host"] == host).items()))
 
 
 def main() -> None:
     """Make the sample that the command line names."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
     parser.add_argument("sample", type=Path)
     options = parser.parse_args()

@@ -46,23 +46,7 @@ def _iperf3(folder: Path) -> None:
     tcpdump = subprocess.Popen(words)
     server = subprocess.Popen(["iperf3", "-s", "-1", "-p", str(_PORT)], stdout=subprocess.DEVNULL)
     time.sleep(1)
-    client = [
-        "iperf3",
-        "-c",
-        "127.0.0.1",
-        "-p",
-        str(_PORT),
-        "-t",
-        "2",
-        "-i",
-        "0.5",
-        "-l",
-        "8K",
-        "-b",
-        "1M",
-        "-P",
-        "2",
-    ]
+    client = ["iperf3", "-c", "127.0.0.1", "-p", str(_PORT), "-t", "2", "-i", "0.5", "-l", "8K", "-b", "1M", "-P", "2"]
     done = subprocess.run([*client, "--json"], capture_output=True, check=True)
     time.sleep(1)
     tcpdump.send_signal(signal.SIGINT)

@@ -15,24 +15,16 @@ if TYPE_CHECKING:
 NEAR_SENDER = 1
 
 
-def verdicts(
-    segments: Sequence[Segment], *, vantage: int = NEAR_SENDER, **beside: Any
-) -> list[dict[str, Any]]:
+def verdicts(segments: Sequence[Segment], *, vantage: int = NEAR_SENDER, **beside: Any) -> list[dict[str, Any]]:
     analysis = analyse(capture(list(segments)))
     table = judge(
-        analysis.tcp_segments(1),
-        analysis.sack_blocks(1),
-        reverse=False,
-        vantage=vantage,
-        logs=OtherLogs(**beside),
+        analysis.tcp_segments(1), analysis.sack_blocks(1), reverse=False, vantage=vantage, logs=OtherLogs(**beside)
     )
     return list(table.rows())
 
 
 def said(segments: Sequence[Segment], **how: Any) -> list[tuple[RetransmissionCause, Necessity]]:
-    return [
-        (RetransmissionCause(row["cause"]), Necessity(row["necessity"])) for row in verdicts(segments, **how)
-    ]
+    return [(RetransmissionCause(row["cause"]), Necessity(row["necessity"])) for row in verdicts(segments, **how)]
 
 
 def proof(segments: Sequence[Segment], **how: Any) -> VerdictEvidence:

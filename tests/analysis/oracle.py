@@ -236,9 +236,7 @@ class Connection:
             s = self.segments[i]
             own = range(self.start[i], self.end(i))
             fresh = {u for u in own if u not in seen}
-            payload = range(
-                self.start[i] + bool(s.flags & SYN), self.start[i] + bool(s.flags & SYN) + s.payload
-            )
+            payload = range(self.start[i] + bool(s.flags & SYN), self.start[i] + bool(s.flags & SYN) + s.payload)
             self.new[i] = len(fresh & set(payload))
             counts["unique_bytes"] += self.new[i]
             if reach is not None and self.start[i] < reach:

@@ -19,9 +19,7 @@ def write_pcap(path: Path, segments: list[Segment]) -> Path:
     for i, segment in enumerate(segments):
         time_ns = START_NS + i * MS if segment.time_ns is None else segment.time_ns
         packet = _packet(segment)
-        records.append(
-            struct.pack("<IIII", time_ns // 10**9, time_ns % 10**9, len(packet), len(packet)) + packet
-        )
+        records.append(struct.pack("<IIII", time_ns // 10**9, time_ns % 10**9, len(packet), len(packet)) + packet)
     path.write_bytes(b"".join(records))
     return path
 

@@ -56,8 +56,7 @@ def tcptrace(path: Path) -> list[Reference]:
 def _tcptrace_row(row: dict[str, str]) -> Reference:
     ends = end(row["host_a"].strip(), row["port_a"]), end(row["host_b"].strip(), row["port_b"])
     counts = [
-        {ours: int(row[f"{theirs}_{way}"]) for theirs, ours in _TCPTRACE_COUNTS.items()}
-        for way in ("a2b", "b2a")
+        {ours: int(row[f"{theirs}_{way}"]) for theirs, ours in _TCPTRACE_COUNTS.items()} for way in ("a2b", "b2a")
     ]
     return Reference(ends, (counts[0], counts[1]))
 

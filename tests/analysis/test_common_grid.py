@@ -23,9 +23,7 @@ from multitracer.units import NS_PER_S
 NAN = float("nan")
 
 
-def quantity(
-    kind: QuantityKind, points: list[tuple[float, float]], *, hold_s: float | None = None
-) -> SessionQuantity:
+def quantity(kind: QuantityKind, points: list[tuple[float, float]], *, hold_s: float | None = None) -> SessionQuantity:
     time_ns = np.array([round(at * NS_PER_S) for at, _ in points], dtype=np.int64)
     hold_ns = None if hold_s is None else round(hold_s * NS_PER_S)
     return SessionQuantity("x", kind, time_ns, np.array([value for _, value in points]), hold_ns=hold_ns)
@@ -85,9 +83,7 @@ def test_counter_rises_evenly_between_readings_and_not_over_a_gap_or_a_new_start
     ("intervals", "step_s"),
     [([1.0, 0.05], 1), ([1.04], 1), ([1.2], 2), ([0.001], MIN_STEP_NS / NS_PER_S), ([3.0, 8.0], 10)],
 )
-def test_width_of_bins_is_that_of_the_slowest_as_a_round_number(
-    intervals: list[float], step_s: float
-) -> None:
+def test_width_of_bins_is_that_of_the_slowest_as_a_round_number(intervals: list[float], step_s: float) -> None:
     of = [quantity(QuantityKind.READING, [(i * apart, 1.0) for i in range(50)]) for apart in intervals]
     assert step_ns_of(of) == step_s * NS_PER_S
 

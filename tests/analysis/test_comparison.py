@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 
 from multitracer.analysis.comparison.difference import CellMeans, difference
-from multitracer.analysis.comparison.sides import (
-    ComparedQuantity,
-    Sides,
-    Sums,
-    compare,
-    matching,
-    stands,
-    strata,
-)
+from multitracer.analysis.comparison.sides import ComparedQuantity, Sides, Sums, compare, matching, stands, strata
 from multitracer.campaign.compared_sides import quantities_of
 from multitracer.tables import NA
 from tests.statistics.drives import Network, drives, half
@@ -38,9 +30,7 @@ def sides(place: list[int], side: list[int], value: list[float]) -> Sides:
     count = len(place)
     sums = {"throughput": Sums(np.ones(count), np.array(value, dtype=np.float64))}
     session, ones = np.arange(count), np.ones(count)
-    return Sides(
-        np.array(side, dtype=bool), session, np.array(place), np.zeros(count, np.int64) + NA, ones, sums
-    )
+    return Sides(np.array(side, dtype=bool), session, np.array(place), np.zeros(count, np.int64) + NA, ones, sums)
 
 
 def test_all_orders_of_eight_sessions_give_the_p_value_of_the_most_extreme_one() -> None:

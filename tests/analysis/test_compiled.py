@@ -29,19 +29,14 @@ def test_two_programs_at_once_leave_what_is_compiled_as_it_is() -> None:
     kept = compiled._folder()
     assert kept is not None
     before = {path: path.stat().st_mtime_ns for path in kept.rglob("*")}
-    both = [
-        subprocess.Popen([sys.executable, "-c", _PROGRAM], stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
+    both = [subprocess.Popen([sys.executable, "-c", _PROGRAM], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [float(each.communicate()[0]) for each in both] == [here, here]
     assert {path: path.stat().st_mtime_ns for path in kept.rglob("*")} == before
     assert not {"NUMBA_OPT", "NUMBA_CACHE_DIR"} & set(os.environ)
 
 
 @pytest.mark.parametrize(("mode", "is_own"), [(0o700, True), (0o770, False), (0o777, False)])
-def test_code_is_taken_only_from_where_nobody_else_can_write(
-    mode: int, *, is_own: bool, tmp_path: Path
-) -> None:
+def test_code_is_taken_only_from_where_nobody_else_can_write(mode: int, *, is_own: bool, tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     folder.mkdir()
     folder.chmod(mode)

@@ -48,18 +48,14 @@ def split(segments: list[Segment]) -> list[int]:
             [1] * 4,
             id="the same SYN after a RST is a retransmission",
         ),
-        pytest.param(
-            [Segment(0, 100, flags=SYN), Segment(0, 5000, flags=SYN)], [1, 2], id="another SYN, no answer"
-        ),
+        pytest.param([Segment(0, 100, flags=SYN), Segment(0, 5000, flags=SYN)], [1, 2], id="another SYN, no answer"),
         pytest.param(
             [Segment(0, 100, 3, ack=7), Segment(1, 7, ack=103), *transfer(5000, 6000)],
             [1] * 2 + [2] * 8,
             id="what went before a SYN is another connection",
         ),
         pytest.param(
-            [Segment(0, 101, ack=7), *transfer(100, 6000)],
-            [1] * 9,
-            id="the SYN belongs to what went before it",
+            [Segment(0, 101, ack=7), *transfer(100, 6000)], [1] * 9, id="the SYN belongs to what went before it"
         ),
         pytest.param(
             [Segment(0, 500, flags=SYN_ACK, ack=101), Segment(1, 100, flags=SYN), Segment(1, 101, ack=501)],
@@ -102,9 +98,7 @@ def split(segments: list[Segment]) -> list[int]:
         ),
     ],
 )
-def test_segments_of_one_pair_of_endpoints_are_told_apart(
-    segments: list[Segment], expected: list[int]
-) -> None:
+def test_segments_of_one_pair_of_endpoints_are_told_apart(segments: list[Segment], expected: list[int]) -> None:
     assert split(segments) == expected
 
 
@@ -203,9 +197,7 @@ def _walked(segments: list[Segment]) -> list[int]:
 
 def test_an_unknown_connection_is_an_error_that_says_how_many_there_are() -> None:
     analysis = analyse(capture(transfer(100, 500)))
-    with pytest.raises(
-        InputError, match="connection 2 does not exist; the number of connections in this capture is 1"
-    ):
+    with pytest.raises(InputError, match="connection 2 does not exist; the number of connections in this capture is 1"):
         analysis.tcp_segments(2)
     with pytest.raises(InputError):
         analysis.ends(0)

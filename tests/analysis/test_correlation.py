@@ -36,9 +36,7 @@ def planted(seed: int = 1, *, begin_s: float = 0.0, **further: object) -> Togeth
     """Return a radio that the rate follows after three seconds."""
     x = noise(seed)
     y = np.concatenate([noise(seed + 100)[:LAG_S], x[:-LAG_S]]) + 0.3 * noise(seed + 200)
-    return Together(
-        quantity("rsrp_dbm", x, begin_s=begin_s, **further), quantity("throughput", y, begin_s=begin_s)
-    )
+    return Together(quantity("rsrp_dbm", x, begin_s=begin_s, **further), quantity("throughput", y, begin_s=begin_s))
 
 
 def peak(table: Table) -> dict[str, object]:
@@ -98,9 +96,7 @@ def test_times_apart_have_no_number() -> None:
     assert "no time in common" in str(row["reason"])
     both = correlated([pair(planted(), later)], FAST)
     assert peak(both)["sessions"] == 1
-    assert both.provenance["left_out"] == [
-        "rsrp_dbm and throughput: a session left out: " + str(row["reason"])
-    ]
+    assert both.provenance["left_out"] == ["rsrp_dbm and throughput: a session left out: " + str(row["reason"])]
 
 
 def test_walk_is_compared_by_its_changes_alone() -> None:

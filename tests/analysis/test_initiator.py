@@ -34,10 +34,7 @@ def late(segments: list[Segment], *ports: tuple[int, int]) -> Analysis:
 
 def _answer(client_bytes: int, server_bytes: int) -> list[Segment]:
     """Return the middle of a connection in which side 1, the server, is seen first."""
-    return [
-        Segment(1, 7000, server_bytes, ack=300),
-        Segment(0, 300, client_bytes, ack=7000 + server_bytes),
-    ]
+    return [Segment(1, 7000, server_bytes, ack=300), Segment(0, 300, client_bytes, ack=7000 + server_bytes)]
 
 
 @pytest.mark.parametrize(
@@ -77,12 +74,7 @@ def test_where_nothing_tells_the_first_sender_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    "begin",
-    [
-        [Segment(0, 1, flags=SYN)],
-        [Segment(1, 500, flags=SYN | ACK, ack=101)],
-    ],
-    ids=["SYN", "SYN-ACK alone"],
+    "begin", [[Segment(0, 1, flags=SYN)], [Segment(1, 500, flags=SYN | ACK, ack=101)]], ids=["SYN", "SYN-ACK alone"]
 )
 def test_handshake_counts_more_than_any_port(begin: list[Segment]) -> None:
     analysis = late(begin, (80, 45000))

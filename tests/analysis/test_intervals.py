@@ -6,14 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.analysis.intervals import (
-    carried_on,
-    distinct,
-    first_painters,
-    reduce_groups,
-    span_minimum,
-    unwrapped,
-)
+from multitracer.analysis.intervals import carried_on, distinct, first_painters, reduce_groups, span_minimum, unwrapped
 from tests.analysis import oracle
 
 spans = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 20)), max_size=30)
@@ -44,9 +37,7 @@ def test_distinct_values_are_those_of_a_set_in_order(values: list[int]) -> None:
     assert distinct(np.array(values, dtype=np.int64)).tolist() == sorted(set(values))
 
 
-numbers = st.one_of(
-    st.integers(0, 2**32 - 1), st.integers(2**32 - 50, 2**32 - 1), st.integers(0, 50), st.just(2**31)
-)
+numbers = st.one_of(st.integers(0, 2**32 - 1), st.integers(2**32 - 50, 2**32 - 1), st.integers(0, 50), st.just(2**31))
 
 
 @given(st.lists(st.lists(numbers, max_size=12), max_size=5))
@@ -73,9 +64,7 @@ def test_a_stray_number_does_not_carry_the_others_along() -> None:
 def test_groups_without_rows_give_the_empty_value(groups: list[list[int]]) -> None:
     bounds = np.cumsum([0, *(len(group) for group in groups)])
     flat = np.array([n for group in groups for n in group], dtype=np.int64)
-    assert reduce_groups(np.maximum, flat, bounds, empty=-99).tolist() == [
-        max(g, default=-99) for g in groups
-    ]
+    assert reduce_groups(np.maximum, flat, bounds, empty=-99).tolist() == [max(g, default=-99) for g in groups]
     assert reduce_groups(np.add, flat, bounds, empty=0).tolist() == [sum(g) for g in groups]
 
 

@@ -45,12 +45,7 @@ def test_an_interval_ends_where_the_test_begins_to_refuse() -> None:
     """A ratio is refused if, divided by it, the sides are shown to differ: 1 is then outside."""
     first, second = side(2, 30), side(1, 25)
     low, high = ratio_interval(first, second)
-    for ratio, is_held in (
-        (0.99 * low, False),
-        (1.01 * low, True),
-        (0.99 * high, True),
-        (1.01 * high, False),
-    ):
+    for ratio, is_held in ((0.99 * low, False), (1.01 * low, True), (0.99 * high, True), (1.01 * high, False)):
         ends = ratio_interval(first / ratio, second)
         assert (ends.low <= 1 <= ends.high) == is_held
 

@@ -174,11 +174,7 @@ def test_states_under_other_numbers_are_the_same_states() -> None:
 def test_a_lag_longer_than_the_overlap_is_na_and_the_others_are_not() -> None:
     x, y = _pair(points=100, lag=0)
     of = _dependence(x, y, lags=np.array([0, 80, 100]))
-    assert of.reasons == (
-        "",
-        "fewer than 30 common points: 20",
-        "the lag is longer than the overlap of the two series",
-    )
+    assert of.reasons == ("", "fewer than 30 common points: 20", "the lag is longer than the overlap of the two series")
     assert not of.reason
     assert np.isfinite(of.nmi).tolist() == [True, False, False]
     assert _dependence(x, y, lags=np.array([100, 120])).reason == of.reasons[-1]
@@ -224,17 +220,12 @@ def test_a_missing_extra_is_named_with_what_installs_it() -> None:
     program = "import sys; sys.modules['scipy'] = None; import multitracer.analysis.correlation"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     last = done.stderr.splitlines()[-1]
-    assert last.endswith(
-        "InputError: statistics: scipy is not installed; run pip install 'multitracer[statistics]'"
-    )
+    assert last.endswith("InputError: statistics: scipy is not installed; run pip install 'multitracer[statistics]'")
 
 
 def test_large_numbers_and_nothing_but_gaps_do_no_harm() -> None:
     x, y = _pair(lag=2)
     np.testing.assert_allclose(_dependence(1e307 * x, -1e-300 * y).nmi, _dependence(x, -y).nmi)
-    assert (
-        _dependence(np.full(40, np.nan), np.full(40, np.nan)).reason
-        == "the two series have no point in common"
-    )
+    assert _dependence(np.full(40, np.nan), np.full(40, np.nan)).reason == "the two series have no point in common"
     with pytest.raises(InputError, match="at least one point"):
         _dependence(np.zeros(0), np.zeros(0))

@@ -11,19 +11,8 @@ from scipy.stats import norm
 
 from multitracer.analysis.correlation import dependence
 from multitracer.analysis.statistics.correlations import information_of_neighbours, linfoot
-from multitracer.analysis.statistics.curve import (
-    bin_count,
-    equal_count_codes,
-    equal_width_codes,
-    joint_counts,
-)
-from multitracer.analysis.statistics.entropy import (
-    NORMALISERS,
-    Normaliser,
-    conditional,
-    entropies,
-    normalised,
-)
+from multitracer.analysis.statistics.curve import bin_count, equal_count_codes, equal_width_codes, joint_counts
+from multitracer.analysis.statistics.entropy import NORMALISERS, Normaliser, conditional, entropies, normalised
 from multitracer.analysis.statistics.grid import moved
 from multitracer.analysis.statistics.surrogates import (
     BASELINES,
@@ -36,12 +25,10 @@ from multitracer.analysis.statistics.surrogates import (
 from tests.examples import examples
 from tests.statistics.planted import autoregressive
 
-COUNTS = arrays(
-    np.int64, st.tuples(st.integers(1, 6), st.integers(1, 6)), elements=st.integers(0, 50)
-).filter(lambda counts: counts.sum() > 0)
-SESSIONS = st.lists(st.integers(1, 30), min_size=1, max_size=4).map(
-    lambda sizes: np.repeat(range(len(sizes)), sizes)
+COUNTS = arrays(np.int64, st.tuples(st.integers(1, 6), st.integers(1, 6)), elements=st.integers(0, 50)).filter(
+    lambda counts: counts.sum() > 0
 )
+SESSIONS = st.lists(st.integers(1, 30), min_size=1, max_size=4).map(lambda sizes: np.repeat(range(len(sizes)), sizes))
 R = 0.6
 KNOWN = -0.5 * np.log(1 - R**2)
 """Mutual information of two normal series with correlation R, nats."""
@@ -51,13 +38,7 @@ KNOWN = -0.5 * np.log(1 - R**2)
 def test_normalised_information_is_symmetric_and_its_normalisers_are_in_order(counts: np.ndarray) -> None:
     values = {by: float(normalised(entropies(counts), by)) for by in NORMALISERS}
     assert 0 <= values["joint"] <= values["max"] + 1e-12
-    assert (
-        values["max"]
-        <= values["mean"] + 1e-12
-        <= values["sqrt"] + 2e-12
-        <= values["min"] + 3e-12
-        <= 1 + 3e-12
-    )
+    assert values["max"] <= values["mean"] + 1e-12 <= values["sqrt"] + 2e-12 <= values["min"] + 3e-12 <= 1 + 3e-12
     for by, value in values.items():
         assert float(normalised(entropies(counts.T), by)) == pytest.approx(value)
 
@@ -89,8 +70,7 @@ def test_a_monotone_map_changes_nothing(seed: int, normaliser: Normaliser) -> No
 
 
 @given(
-    arrays(np.float64, st.integers(1, 80), elements=st.sampled_from([0, 1, 2, 3, 5.5, 8, np.nan])),
-    st.integers(2, 9),
+    arrays(np.float64, st.integers(1, 80), elements=st.sampled_from([0, 1, 2, 3, 5.5, 8, np.nan])), st.integers(2, 9)
 )
 def test_codes_keep_order_and_ties_and_have_no_holes(values: np.ndarray, bins: int) -> None:
     for codes in (equal_count_codes(values, bins), equal_width_codes(values)):
@@ -184,10 +164,7 @@ def test_random_walks_are_told_from_series_that_return() -> None:
     session = np.zeros(600, int)
     shares = {
         correlation: np.mean(
-            [
-                is_random_walk(autoregressive(np.random.default_rng(s), 600, correlation), session)
-                for s in range(40)
-            ]
+            [is_random_walk(autoregressive(np.random.default_rng(s), 600, correlation), session) for s in range(40)]
         )
         for correlation in (0.5, 0.9, 1)
     }

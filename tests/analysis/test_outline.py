@@ -19,9 +19,7 @@ CAPTURES = sorted(path for path in SAMPLES.rglob("tcp*.pcap*") if path.is_file()
 
 
 @pytest.mark.parametrize("rows", [1, 5_000, group.GROUP_ROWS])
-@pytest.mark.parametrize(
-    "path", CAPTURES[:12], ids=lambda path: f"{path.parent.parent.name}-{path.parent.name}"
-)
+@pytest.mark.parametrize("path", CAPTURES[:12], ids=lambda path: f"{path.parent.parent.name}-{path.parent.name}")
 def test_outline_is_that_of_each_connection(path: Path, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "GROUP_ROWS", rows)
     capture = parsers.read_capture([str(path)])

@@ -50,11 +50,7 @@ def test_window_below_the_threshold_is_slow_start() -> None:
 
 @pytest.mark.parametrize(
     ("ca_state", "phase"),
-    [
-        (TcpCaState.CWR, TcpPhase.REDUCTION),
-        (TcpCaState.RECOVERY, TcpPhase.RECOVERY),
-        (TcpCaState.LOSS, TcpPhase.LOSS),
-    ],
+    [(TcpCaState.CWR, TcpPhase.REDUCTION), (TcpCaState.RECOVERY, TcpPhase.RECOVERY), (TcpCaState.LOSS, TcpPhase.LOSS)],
 )
 def test_congestion_state_counts_more_than_the_window(ca_state: TcpCaState, phase: TcpPhase) -> None:
     rows = [
@@ -83,9 +79,7 @@ def test_reading_without_window_shows_nothing() -> None:
 
 def test_timeout_between_two_records_begins_the_loss() -> None:
     tables = capture((1, 99))
-    state = joined(
-        [probe(2, cwnd_segments=20), probe(3, cwnd_segments=21), probe(9, cwnd_segments=1)], tables
-    )
+    state = joined([probe(2, cwnd_segments=20), probe(3, cwnd_segments=21), probe(9, cwnd_segments=1)], tables)
     events = events_of(tables, change(5, TcpCaState.LOSS))
     phases = phases_of_state(with_ca_state(state, events), events=events)
     assert shown(phases) == [(2, TcpPhase.SLOW_START), (5, TcpPhase.LOSS)]
@@ -145,11 +139,7 @@ def test_retransmission_after_silence_is_loss_then_slow_start_up_to_half() -> No
     after = [ack(1600, 9), ack(1700, 16), data(1701, 16), ack(1801, 17)]
     after += [data(1802 + n / 10, 17 + n) for n in range(6)]
     found = of_packets(*opening, *lost, *again, *after, ack(1999, 23))
-    assert [phase for _, phase in found[1:]] == [
-        TcpPhase.LOSS,
-        TcpPhase.SLOW_START,
-        TcpPhase.CONGESTION_AVOIDANCE,
-    ]
+    assert [phase for _, phase in found[1:]] == [TcpPhase.LOSS, TcpPhase.SLOW_START, TcpPhase.CONGESTION_AVOIDANCE]
     assert [at for at, _ in found[1:3]] == [1500, 1700]
 
 

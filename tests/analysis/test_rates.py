@@ -83,10 +83,7 @@ def test_what_is_delivered_comes_when_it_is_acknowledged_and_no_hole_makes_a_jum
     assert at(rates, START_NS + 401 * MS) == pytest.approx(20_000), "only the one that was missing"
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 500), st.integers(1, 1000)), min_size=1, max_size=30),
-    st.integers(1, 300),
-)
+@given(st.lists(st.tuples(st.integers(0, 500), st.integers(1, 1000)), min_size=1, max_size=30), st.integers(1, 300))
 def test_the_area_under_a_rate_is_what_was_carried(sent: list[tuple[int, int]], window_ms: int) -> None:
     moments = sorted(ms for ms, _ in sent)
     sizes = [size for _, size in sent]
@@ -125,9 +122,7 @@ def test_a_trendline_has_the_rate_as_its_slope() -> None:
 
 def test_a_trendline_keeps_to_its_interval() -> None:
     table = segments_of(steady())
-    line = trendline(
-        table["time_ns"], table["seq_bytes"], begin_ns=START_NS + 100 * MS, end_ns=START_NS + 200 * MS
-    )
+    line = trendline(table["time_ns"], table["seq_bytes"], begin_ns=START_NS + 100 * MS, end_ns=START_NS + 200 * MS)
     assert (line.begin_ns, line.end_ns, line.points) == (START_NS + 100 * MS, START_NS + 200 * MS, 11)
 
 
@@ -142,9 +137,7 @@ def test_a_trendline_is_the_least_squares_line(points: list[tuple[int, int]]) ->
     residual = value - (line.at_begin + line.slope_per_s * seconds)
     scale = max(float(np.abs(value).max()), 1)
     assert abs(residual.sum()) <= 1e-6 * scale * len(points)
-    assert abs((residual * (seconds - seconds.mean())).sum()) <= 1e-6 * scale * max(seconds.max(), 1) * len(
-        points
-    )
+    assert abs((residual * (seconds - seconds.mean())).sum()) <= 1e-6 * scale * max(seconds.max(), 1) * len(points)
 
 
 def test_one_moment_gives_no_line() -> None:

@@ -202,8 +202,6 @@ def test_tshark_counts_some_captures_of_others_as_we_do(fixture_folder: Path) ->
     for row in answered(fixture_folder)[::50]:
         analysis = opened(fixture_folder / row["file"])
         references = tshark(fixture_folder / row["file"])
-        if analysis is not None and (
-            found := differences(analysis, references, ("packets", "payload_bytes"))
-        ):
+        if analysis is not None and (found := differences(analysis, references, ("packets", "payload_bytes"))):
             differing[row["file"]] = found
     assert set(differing) <= set(TSHARK_INTENDED), differing

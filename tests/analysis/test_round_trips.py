@@ -129,12 +129,7 @@ def test_a_sack_with_its_edges_swapped_is_ignored() -> None:
 
 
 def test_a_timestamp_measures_the_first_segment_that_carried_it_and_is_covered() -> None:
-    sent = [
-        data(0, stamp=(7, 1)),
-        data(100, stamp=(7, 1)),
-        ack(100, stamp=(1, 7)),
-        ack(200, stamp=(1, 7)),
-    ]
+    sent = [data(0, stamp=(7, 1)), data(100, stamp=(7, 1)), ack(100, stamp=(1, 7)), ack(200, stamp=(1, 7))]
     assert samples(*sent, provenance=Provenance.TIMESTAMP) == [(0, 2)]
 
 
@@ -142,10 +137,7 @@ def test_percentiles_lie_between_the_samples() -> None:
     segments = [*BEGUN]
     for i, delay in enumerate((1, 2, 3, 4, 10)):
         sent_ns = 100 * MS * (i + 1)
-        segments += [
-            data(100 * i, time_ns=sent_ns),
-            ack(100 * (i + 1), time_ns=sent_ns + delay * MS),
-        ]
+        segments += [data(100 * i, time_ns=sent_ns), ack(100 * (i + 1), time_ns=sent_ns + delay * MS)]
     segments[0] = Segment(**(segments[0].__dict__ | {"payload": 0}))
     row = next(analyse(capture([*segments[3:]])).directions.rows())
     assert row["rtt_count"] == 5
@@ -159,13 +151,9 @@ def test_a_mean_is_not_finer_than_the_clock() -> None:
     segments = []
     for i, delay in enumerate(delays):
         segments += [data(100 * i, time_ns=i * MS), ack(100 * (i + 1), time_ns=i * MS + delay)]
-    row = next(
-        analyse(capture(segments, interfaces=[CaptureInterface(1, resolution_ns=1000.0)])).directions.rows()
-    )
+    row = next(analyse(capture(segments, interfaces=[CaptureInterface(1, resolution_ns=1000.0)])).directions.rows())
     assert row["rtt_mean_ns"] == 27_000
-    finer = next(
-        analyse(capture(segments, interfaces=[CaptureInterface(1, resolution_ns=1.0)])).directions.rows()
-    )
+    finer = next(analyse(capture(segments, interfaces=[CaptureInterface(1, resolution_ns=1.0)])).directions.rows())
     assert finer["rtt_mean_ns"] == pytest.approx(27_333)
 
 

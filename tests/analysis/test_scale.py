@@ -34,9 +34,7 @@ def made(flow: Any, seq: Any, payload: Any, *, ack: Any = 0, flags: int = ACK) -
         "payload_bytes": np.broadcast_to(payload, n).astype(np.int32),
         "flags": np.full(n, flags, dtype=np.uint16),
     }
-    flows = {
-        column.name: np.zeros(int(columns["flow"].max()) // 2 + 1, dtype=column.dtype) for column in FLOWS
-    }
+    flows = {column.name: np.zeros(int(columns["flow"].max()) // 2 + 1, dtype=column.dtype) for column in FLOWS}
     return CaptureTables([SourceFile("made.pcap", "pcap")], Table(SEGMENTS, columns), Table(FLOWS, flows))
 
 
@@ -88,9 +86,7 @@ CAPTURES = [bulk, holes, one_big_hole, syn_flood, one_port_flood]
 
 
 @pytest.mark.parametrize("capture", CAPTURES)
-def test_ten_times_the_segments_cost_about_ten_times_the_time(
-    capture: Callable[[int], CaptureTables],
-) -> None:
+def test_ten_times_the_segments_cost_about_ten_times_the_time(capture: Callable[[int], CaptureTables]) -> None:
     few, many = capture(20_000), capture(200_000)
     assert cpu_s(lambda: analyse(many)) < 25 * cpu_s(lambda: analyse(few)) + 0.05
 

@@ -208,9 +208,7 @@ def test_flight_of_tcp_probe_is_that_of_the_packets(run: Run) -> None:
 
 def test_phases_of_the_kernel_show_the_losses(run: Run) -> None:
     phases = phases_of_state(run.probes, events=run.events)
-    assert {TcpPhase.SLOW_START, TcpPhase.CONGESTION_AVOIDANCE, TcpPhase.LOSS} <= set(
-        phases["phase"].tolist()
-    )
+    assert {TcpPhase.SLOW_START, TcpPhase.CONGESTION_AVOIDANCE, TcpPhase.LOSS} <= set(phases["phase"].tolist())
     assert not phases["reconstructed"].any()
     loss = phases["begin_ns"][phases["phase"] == TcpPhase.LOSS][0]
     entered = run.events["time_ns"][run.events["ca_state"] == TcpCaState.LOSS]
@@ -261,8 +259,6 @@ def within_one(phases: Table, begin_ns: Array, end_ns: Array) -> Array:
 
 def test_threshold_of_tcp_probe_is_not_the_one_of_the_socket(run: Run) -> None:
     """It is tcp_current_ssthresh: in an open state never below three quarters of the window."""
-    probes = run.probes.take(
-        (run.probes["ssthresh_segments"] != NA) & (run.probes["ca_state"] == TcpCaState.OPEN)
-    )
+    probes = run.probes.take((run.probes["ssthresh_segments"] != NA) & (run.probes["ca_state"] == TcpCaState.OPEN))
     cwnd = probes["cwnd_segments"]
     assert (probes["ssthresh_segments"] >= (cwnd >> 1) + (cwnd >> 2)).all()

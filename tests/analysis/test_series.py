@@ -10,13 +10,7 @@ import pytest
 
 from multitracer.analysis import analyse
 from multitracer.analysis.sender_state import in_bytes
-from multitracer.analysis.series.labelled import (
-    packet_series,
-    receiver_series,
-    rtt_series,
-    state_series,
-    stretched,
-)
+from multitracer.analysis.series.labelled import packet_series, receiver_series, rtt_series, state_series, stretched
 from multitracer.protocols.sock_diag import ReadBy
 from tests.analysis.test_phases import MSS, ack, data, rounds
 from tests.analysis.test_tcp_state import S, capture, joined, probe, reading
@@ -88,9 +82,7 @@ def test_round_trip_times_and_what_is_reconstructed_from_them() -> None:
 def test_state_is_what_was_recorded_and_nothing_else() -> None:
     tables = capture((1, 99))
     rows = [
-        reading(
-            1, cookie=7, snd_mss_bytes=100, cwnd_segments=10, cwnd_bytes=1000, rto_ns=5, ssthresh_bytes=800
-        ),
+        reading(1, cookie=7, snd_mss_bytes=100, cwnd_segments=10, cwnd_bytes=1000, rto_ns=5, ssthresh_bytes=800),
         probe(2, cwnd_segments=10, ssthresh_segments=8, srtt_ns=70),
         probe(3, cwnd_segments=11, ssthresh_segments=8, srtt_ns=71),
     ]

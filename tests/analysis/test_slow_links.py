@@ -29,11 +29,7 @@ def at(ms: float, side: int, seq: int, payload: int = 0, **how: Any) -> Segment:
 
 
 def opened(rtt_ms: int) -> list[Segment]:
-    return [
-        at(0, 0, C - 1, flags=SYN, ack=0),
-        at(rtt_ms, 1, S - 1, flags=SYN | ACK, ack=C, echo=0),
-        at(rtt_ms, 0, C),
-    ]
+    return [at(0, 0, C - 1, flags=SYN, ack=0), at(rtt_ms, 1, S - 1, flags=SYN | ACK, ack=C, echo=0), at(rtt_ms, 0, C)]
 
 
 def sent(ms: float, number: int) -> Segment:
@@ -68,10 +64,7 @@ def stall() -> list[Segment]:
 def test_the_stall_shows_as_a_round_trip_of_four_seconds() -> None:
     analysis = analyse(capture(stall()))
     assert samples_ms(analysis, Provenance.TIMESTAMP) == [600, 600, 4000, 4000]
-    assert samples_ms(analysis, Provenance.EXACT_ACK) == [
-        600,
-        600,
-    ]  # Karn cannot tell which copy was answered
+    assert samples_ms(analysis, Provenance.EXACT_ACK) == [600, 600]  # Karn cannot tell which copy was answered
     assert np.nanmax(analysis.tcp_segments(1).to_pandas()["rtt_timestamp_ns"].astype(float)) == 4000 * MS
 
 
@@ -141,11 +134,7 @@ def test_the_timer_is_reconstructed_by_the_book() -> None:
     """RFC 6298, sections 2.2 and 2.3, by hand: samples of 100, 200 and 100 ms."""
     segments = [
         *opened(100),
-        *(
-            s
-            for i in range(2)
-            for s in (sent(1000 * i + 100, i), acked(1000 * i + (300, 200)[i], i + 1, echo=0))
-        ),
+        *(s for i in range(2) for s in (sent(1000 * i + 100, i), acked(1000 * i + (300, 200)[i], i + 1, echo=0))),
     ]
     table = analyse(capture(segments)).rtt_samples(1)
     exact = table.take((table["provenance"] == Provenance.EXACT_ACK) & ~table["reverse"])

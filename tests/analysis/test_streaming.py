@@ -52,14 +52,10 @@ def _connection(random: np.random.Generator, pair: int, turns: int) -> list[Segm
 
     def send(side: int, seq: int, ack: int, payload: int = 0, flags: int = ACK, window: int = 1000) -> None:
         identity = 1 + len(lines) % 60_000
-        lines.append(
-            Segment(side ^ turn, isn[side] + seq, payload, flags, isn[1 - side] + ack, window, identity, pair)
-        )
+        lines.append(Segment(side ^ turn, isn[side] + seq, payload, flags, isn[1 - side] + ack, window, identity, pair))
 
     if random.random() < 0.7:
-        lines.append(
-            Segment(turn, isn[0], flags=SYN, pair=pair, options={"mss_bytes": 1460, "window_scale": 7})
-        )
+        lines.append(Segment(turn, isn[0], flags=SYN, pair=pair, options={"mss_bytes": 1460, "window_scale": 7}))
         send(1, 0, 1, flags=SYN | ACK)
         send(0, 1, 1)
     sent = acknowledged = 1

@@ -10,14 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.analysis.sender_state import (
-    applied,
-    in_bytes,
-    join,
-    join_events,
-    number_sockets,
-    with_ca_state,
-)
+from multitracer.analysis.sender_state import applied, in_bytes, join, join_events, number_sockets, with_ca_state
 from multitracer.protocols.sock_diag import ReadBy, TcpCaState, TcpEvent, TcpState
 from multitracer.schemas.sender import TCP_EVENTS, TCP_STATE
 from multitracer.schemas.tcp import CONNECTIONS, DIRECTIONS
@@ -135,9 +128,7 @@ def test_both_ends_of_a_connection_are_two_sockets() -> None:
     assert numbers(reading(1), reading(1.1, local=THERE, remote=HERE), reading(2)) == [1, 2, 1]
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 40)), max_size=30), st.randoms()
-)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 40)), max_size=30), st.randoms())
 def test_numbers_do_not_depend_on_the_order_of_rows(facts: list[tuple[int, int, int]], random: Any) -> None:
     rows = [
         reading(i, cookie=cookie, local=("10.0.0.1", 100 + port), total_sent_bytes=sent)
@@ -193,9 +184,7 @@ def test_rows_without_time_join_where_there_is_no_choice() -> None:
 
 
 @pytest.mark.parametrize(("bulk", "receives"), [(0, False), (1, False), (0, True), (1, True)])
-def test_readings_without_ends_are_those_of_the_connection_with_most_segments(
-    bulk: int, receives: bool
-) -> None:
+def test_readings_without_ends_are_those_of_the_connection_with_most_segments(bulk: int, receives: bool) -> None:
     nameless: dict[str, Any] = dict.fromkeys(("ip_version", "port_local", "port_remote"), 0)
     nameless |= {"address_local": bytes(16), "address_remote": bytes(16)}
     known = {"total_sent_bytes": 10 if receives else 900, "total_received_bytes": 900 if receives else 10}
@@ -218,9 +207,7 @@ def test_no_rows_and_no_connections() -> None:
 
 def test_events_join_too() -> None:
     tables = capture((1, 9.5), (10, 13))
-    events = table(
-        TCP_EVENTS, [change(2, TcpCaState.LOSS), change(11, TcpCaState.OPEN), change(50, TcpCaState.OPEN)]
-    )
+    events = table(TCP_EVENTS, [change(2, TcpCaState.LOSS), change(11, TcpCaState.OPEN), change(50, TcpCaState.OPEN)])
     found = join_events(events, flows=tables["flows"], connections=tables["connections"])
     assert found["connection"].tolist() == [1, 2, NA]
 
@@ -255,18 +242,14 @@ def test_window_that_was_logged_in_bytes_stays() -> None:
 
 
 def events_of(tables: dict[str, Table], *rows: dict[str, Any]) -> Table:
-    return join_events(
-        table(TCP_EVENTS, list(rows)), flows=tables["flows"], connections=tables["connections"]
-    )
+    return join_events(table(TCP_EVENTS, list(rows)), flows=tables["flows"], connections=tables["connections"])
 
 
 def test_congestion_state_of_probes_comes_from_the_changes_before_them() -> None:
     tables = capture((1, 9))
     state = joined([probe(at) for at in (2, 3, 4, 5)], tables)
     events = events_of(tables, change(2.5, TcpCaState.RECOVERY), change(4, TcpCaState.OPEN))
-    assert with_ca_state(state, events)["ca_state"].tolist() == [0, 3, 3, 0], (
-        "a change at a probe comes after it"
-    )
+    assert with_ca_state(state, events)["ca_state"].tolist() == [0, 3, 3, 0], "a change at a probe comes after it"
     began_later = events_of(tables, change(3.5, TcpCaState.OPEN))
     assert with_ca_state(state, began_later)["ca_state"].tolist() == [NA, NA, 0, 0]
 
@@ -281,9 +264,7 @@ def test_without_recorded_changes_the_congestion_state_is_unknown() -> None:
 
 def test_value_stands_at_the_segment_before_the_record_that_shows_it() -> None:
     tables = capture((1, 9))
-    state = joined(
-        [probe(at, cwnd_segments=w, snd_una=100 * w) for at, w in ((2, 10), (3, 11), (4, 12))], tables
-    )
+    state = joined([probe(at, cwnd_segments=w, snd_una=100 * w) for at, w in ((2, 10), (3, 11), (4, 12))], tables)
     moved = applied(state)
     assert moved["time_ns"].tolist() == [2 * S, 3 * S]
     assert moved["cwnd_segments"].tolist() == [11, 12]
@@ -294,9 +275,7 @@ def test_value_stands_at_the_segment_before_the_record_that_shows_it() -> None:
 
 def test_value_that_the_timer_made_stands_at_the_timer() -> None:
     tables = capture((1, 9))
-    state = joined(
-        [probe(2, cwnd_segments=20), probe(3, cwnd_segments=21), probe(6, cwnd_segments=1)], tables
-    )
+    state = joined([probe(2, cwnd_segments=20), probe(3, cwnd_segments=21), probe(6, cwnd_segments=1)], tables)
     moved = applied(state, events=events_of(tables, change(5, TcpCaState.LOSS), change(5.5, TcpCaState.LOSS)))
     assert list(zip(moved["time_ns"] // S, moved["cwnd_segments"], strict=True)) == [(2, 21), (5, 1)]
 

@@ -73,10 +73,7 @@ def test_statistics_and_ratios_are_the_same_each_time_and_whatever_is_beside() -
 def test_ratio_difference_and_their_intervals() -> None:
     luck = np.random.default_rng(9)
     ours, theirs = luck.lognormal(np.log(5), 0.2, 200), luck.lognormal(0, 0.2, 200)
-    tables = (
-        transactions({4096: ours}),
-        transactions({4096: theirs}, protocol="centauruscomm"),
-    )
+    tables = (transactions({4096: ours}), transactions({4096: theirs}, protocol="centauruscomm"))
     (row,) = compare(*transports(*tables)).rows()
     assert row["ratio"] == pytest.approx(np.median(ours) / np.median(theirs))
     assert row["ratio_low"] < 5 < row["ratio_high"] < 1.2 * row["ratio_low"]
@@ -88,12 +85,7 @@ def test_ratio_difference_and_their_intervals() -> None:
 def test_three_transactions_have_a_ratio_but_no_interval() -> None:
     both = transactions({64: [1.0, 2.0, 3.0]}), transactions({64: [4.0] * 9}, protocol="centauruscomm")
     (row,) = compare(*transports(*both)).rows()
-    assert (row["ratio"], row["ratio_low"], row["ratio_high"], row["difference_low"]) == (
-        0.5,
-        None,
-        None,
-        None,
-    )
+    assert (row["ratio"], row["ratio_low"], row["ratio_high"], row["difference_low"]) == (0.5, None, None, None)
     assert row["why"] == "no interval: 3 and 9 transactions, 4 each are the fewest"
 
 
@@ -153,8 +145,7 @@ def test_runs_that_nothing_tells_apart_can_be_pooled() -> None:
     found = transports_of([SessionContent(f"s{n}", table) for n, table in enumerate(tables)], pool=True)
     assert [(transport.name, len(transport.table)) for transport in found] == [("TCP", 6), ("TCP, x", 1)]
     profiles = [
-        SessionContent(f"s{n}", tables[0], {"tcp_profile": profile})
-        for n, profile in enumerate(("1999", "today"))
+        SessionContent(f"s{n}", tables[0], {"tcp_profile": profile}) for n, profile in enumerate(("1999", "today"))
     ]
     assert [transport.name for transport in transports_of(profiles, pool=True)] == ["TCP, 1999", "TCP, today"]
     messages = [transactions({64: [1.0]}, protocol="centauruscomm") for _ in range(2)]
@@ -162,9 +153,7 @@ def test_runs_that_nothing_tells_apart_can_be_pooled() -> None:
         SessionContent("a", messages[0], {"tcp_profile": "1999"}),
         SessionContent("b", messages[1], {"tcp_profile": "today"}),
     ]
-    assert [a.name for a in transports_of(sources, pool=True)] == ["CentaurusComm"], (
-        "it does not use the kernel's TCP"
-    )
+    assert [a.name for a in transports_of(sources, pool=True)] == ["CentaurusComm"], "it does not use the kernel's TCP"
 
 
 def test_each_transport_is_compared_with_its_likes() -> None:

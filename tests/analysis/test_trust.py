@@ -61,9 +61,7 @@ def test_the_bundled_session_is_good(sample_sender: Path, sample_receiver: Path)
         ({"expansion_ratio": 1032.0}, "compression-bomb", 1, "caution"),
     ],
 )
-def test_facts_of_a_file_become_notes_that_name_it(
-    facts: dict[str, Any], code: str, count: int, verdict: str
-) -> None:
+def test_facts_of_a_file_become_notes_that_name_it(facts: dict[str, Any], code: str, count: int, verdict: str) -> None:
     said, notes = judged(CLEAN, **facts)
     assert (said, notes[code].count, notes[code].file) == (verdict, count, "made.pcap")
     assert notes[code].sentence.endswith((".", "missing"))
@@ -191,9 +189,7 @@ def test_a_deep_queue_that_drains_is_no_step_of_the_clock() -> None:
 
 def test_the_rate_of_a_sender_is_not_read_off_the_one_gap_that_is_short() -> None:
     """Segments leave a queue 540 ms apart, two of each tick; the last is small and comes sooner."""
-    segments = [
-        data(460 * i, 460, time_ns=START_NS + i * 540 * MS, stamp=(i // 2 * 600, 0)) for i in range(48)
-    ]
+    segments = [data(460 * i, 460, time_ns=START_NS + i * 540 * MS, stamp=(i // 2 * 600, 0)) for i in range(48)]
     last = data(460 * 48, 99, time_ns=START_NS + (47 * 540 + 300) * MS, stamp=(23 * 600 + 30, 0))
     acks = [ack(460 * i + 460, time_ns=START_NS + (i * 540 + 1) * MS) for i in range(48)]
     in_order = sorted([*segments, *acks, last], key=lambda s: s.time_ns or 0)
@@ -224,8 +220,7 @@ def test_what_only_one_of_two_senders_shows_is_its_queue_and_no_step() -> None:
     ]
     assert "clock-step" not in judged(steady)[1]
     both = [
-        Segment(**(s.__dict__ | {"stamp": (s.stamp[1], s.stamp[1])})) if s.side == 1 and s.stamp else s
-        for s in steps
+        Segment(**(s.__dict__ | {"stamp": (s.stamp[1], s.stamp[1])})) if s.side == 1 and s.stamp else s for s in steps
     ]
     assert judged(both)[1]["clock-step"].count == 1
 

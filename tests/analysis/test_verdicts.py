@@ -26,18 +26,7 @@ from multitracer.schemas.sender import JOINED_EVENTS, JOINED_STATE
 from multitracer.tables import NA, NOT_A_TIME, Schema, Table
 from tests.analysis.judging import proof, said, without_sack, without_stamps
 from tests.analysis.test_engine_equals_oracle import exchanges, transfers
-from tests.analysis.test_slow_links import (
-    MSS,
-    C,
-    S,
-    acked,
-    at,
-    fast_retransmit,
-    opened,
-    sent,
-    slow_handshake,
-    stall,
-)
+from tests.analysis.test_slow_links import MSS, C, S, acked, at, fast_retransmit, opened, sent, slow_handshake, stall
 from tests.analysis.traffic import ACK, MS, Segment, capture
 
 NEAR_SENDER = 1
@@ -136,14 +125,7 @@ def test_no_ack_is_delayed_behind_a_hole_so_the_echo_tells_again() -> None:
 
 
 def test_an_ack_sooner_than_the_shortest_round_trip_answers_the_first_copy() -> None:
-    early = [
-        *opened(600),
-        sent(600, 0),
-        acked(1200, 1, echo=600),
-        sent(1200, 1),
-        sent(2600, 1),
-        acked(2700, 2, echo=0),
-    ]
+    early = [*opened(600), sent(600, 0), acked(1200, 1, echo=600), sent(1200, 1), sent(2600, 1), acked(2700, 2, echo=0)]
     assert said(without_stamps(early))[0][1] is Necessity.SPURIOUS
     assert proof(without_stamps(early)) & VerdictEvidence.EARLY_ACK
 
@@ -222,9 +204,7 @@ def event(ms: float, **what: Any) -> dict[str, Any]:
         (TcpCaState.OPEN, RetransmissionCause.TAIL_LOSS_PROBE),
     ],
 )
-def test_the_kernel_s_congestion_state_tells_the_cause(
-    ca_state: TcpCaState, cause: RetransmissionCause
-) -> None:
+def test_the_kernel_s_congestion_state_tells_the_cause(ca_state: TcpCaState, cause: RetransmissionCause) -> None:
     events = table(
         JOINED_EVENTS,
         [
@@ -293,10 +273,7 @@ def test_a_window_that_collapses_tells_of_a_timeout() -> None:
     readings = [(2000, 10), (2310, 1)]
     state = table(
         JOINED_STATE,
-        [
-            {"time_ns": ms * MS, "method": ReadBy.SS, "cwnd_segments": cwnd, "connection": 1}
-            for ms, cwnd in readings
-        ],
+        [{"time_ns": ms * MS, "method": ReadBy.SS, "cwnd_segments": cwnd, "connection": 1} for ms, cwnd in readings],
     )
     assert said(stall(), state=state)[0][0] is RetransmissionCause.TIMEOUT
     assert proof(stall(), state=state) & VerdictEvidence.CWND_DROP

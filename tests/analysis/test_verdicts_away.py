@@ -9,17 +9,7 @@ import pytest
 
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause, VerdictEvidence
 from tests.analysis.judging import proof, said, without_stamps
-from tests.analysis.test_slow_links import (
-    MSS,
-    C,
-    S,
-    acked,
-    at,
-    fast_retransmit,
-    opened,
-    sent,
-    stall,
-)
+from tests.analysis.test_slow_links import MSS, C, S, acked, at, fast_retransmit, opened, sent, stall
 from tests.analysis.traffic import ACK, Segment
 
 NEAR_SENDER = 1
@@ -86,9 +76,7 @@ def test_early_acks_and_refusals_are_the_sender_s_alone(vantage: int) -> None:
         sent(1200.1, 1),
         acked(1300, 2, echo=0),
     ]
-    assert said(without_stamps(early), vantage=vantage) == [
-        (RetransmissionCause.UNKNOWN, Necessity.UNDECIDED)
-    ]
+    assert said(without_stamps(early), vantage=vantage) == [(RetransmissionCause.UNKNOWN, Necessity.UNDECIDED)]
     assert proof(without_stamps(early), vantage=vantage) == VerdictEvidence.NOT_AT_SENDER
 
 

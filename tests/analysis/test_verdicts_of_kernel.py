@@ -97,12 +97,8 @@ def test_as_many_retransmissions_as_the_kernel_counted(run: Run) -> None:
 
 def test_causes_are_as_many_as_the_kernel_counted(run: Run) -> None:
     found = causes(run.by_kernel)
-    assert {cause: found[cause] for cause in COUNTERS} == {
-        cause: run.counted[name] for cause, name in COUNTERS.items()
-    }
-    assert (
-        found[RetransmissionCause.TAIL_LOSS_PROBE] <= run.counted["TcpExtTCPLossProbes"]
-    )  # some carry new data
+    assert {cause: found[cause] for cause in COUNTERS} == {cause: run.counted[name] for cause, name in COUNTERS.items()}
+    assert found[RetransmissionCause.TAIL_LOSS_PROBE] <= run.counted["TcpExtTCPLossProbes"]  # some carry new data
     assert found[RetransmissionCause.UNKNOWN] == 0
 
 

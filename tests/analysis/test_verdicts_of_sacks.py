@@ -8,15 +8,7 @@ import pytest
 
 from multitracer.analysis.verdicts import Necessity, VerdictEvidence
 from tests.analysis.judging import proof, said, without_stamps
-from tests.analysis.test_slow_links import (
-    MSS,
-    C,
-    S,
-    acked,
-    at,
-    opened,
-    sent,
-)
+from tests.analysis.test_slow_links import MSS, C, S, acked, at, opened, sent
 from tests.analysis.traffic import ACK, FIN, Segment
 
 NEAR_SENDER = 1
@@ -44,11 +36,7 @@ def go_back_n(*answers: Segment) -> list[Segment]:
 @pytest.mark.parametrize("strip", [list, without_stamps])
 def test_what_a_sack_had_reported_is_sent_again_in_vain(strip: Any) -> None:
     kept = strip(go_back_n(acked(3900, 5, echo=3300)))
-    assert [necessity for _, necessity in said(kept)] == [
-        Necessity.NECESSARY,
-        Necessity.SPURIOUS,
-        Necessity.SPURIOUS,
-    ]
+    assert [necessity for _, necessity in said(kept)] == [Necessity.NECESSARY, Necessity.SPURIOUS, Necessity.SPURIOUS]
     assert proof(kept) & VerdictEvidence.SACKED
     assert not proof(kept) & VerdictEvidence.ACK_IGNORED
 

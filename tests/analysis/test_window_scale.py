@@ -74,6 +74,4 @@ def test_an_announced_scale_is_believed() -> None:
 
 def test_a_few_segments_tell_nothing() -> None:
     few = flights()[:20]
-    assert (
-        offered([*few, replace(few[-1], side=1, seq=S + 1, ack=C + 1, payload=0)])[1] is WindowScaleBy.UNKNOWN
-    )
+    assert offered([*few, replace(few[-1], side=1, seq=S + 1, ack=C + 1, payload=0)])[1] is WindowScaleBy.UNKNOWN

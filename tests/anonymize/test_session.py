@@ -57,9 +57,7 @@ def test_nothing_in_the_copy_tells_an_address_or_a_machine(copy: Path, sample_se
     manifest = read_manifest(sample_session)
     assert manifest is not None
     addresses = {
-        ip_address(end[key]).packed
-        for end in analyze(sample_session)["connections"]
-        for key in ("src", "dst")
+        ip_address(end[key]).packed for end in analyze(sample_session)["connections"] for key in ("src", "dst")
     }
     assert addresses
     for path in copy.rglob("*"):
@@ -107,12 +105,7 @@ def test_hostile_session_is_copied_without_what_it_smuggles(tmp_path: Path, samp
 
 IMSI, IMEI = "262011234567890", "490154203237518"
 DRIVE_S = 1763633700
-_CLOCK = {
-    "kind": "clock",
-    "monotonic_before_ns": 10,
-    "realtime_ns": DRIVE_S * 10**9,
-    "monotonic_after_ns": 20,
-}
+_CLOCK = {"kind": "clock", "monotonic_before_ns": 10, "realtime_ns": DRIVE_S * 10**9, "monotonic_after_ns": 20}
 
 
 def _drive(session: Path) -> Path:
@@ -134,9 +127,7 @@ def _drive(session: Path) -> Path:
     gps.append({"kind": "sentence", "at_ns": 500, "raw": f"${sentence}*{checksum:02X}"})
     host = session / "mobile"
     for name, records in ((f"radio-{IMSI}.jsonl", modem), ("gps-0.jsonl", gps)):
-        (host / name).write_text(
-            "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records)
-        )
+        (host / name).write_text("".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records))
     (host / "markers.jsonl").write_text(json.dumps({"kind": "marker", "note": f"Alice, {IMSI}"}) + "\n")
     (host / f"\x1b[31mAlice {IMEI}.txt").write_text("hello")
     return session
@@ -223,9 +214,7 @@ def test_any_bytes_are_a_packet_or_none(data: bytes) -> None:
 
 @pytest.mark.parametrize("damage", [0, 1])
 def test_checksums_stay_as_right_as_they_were(sample_sender: Path, damage: int) -> None:
-    complete = [
-        p.data for p in parsers.read_ip_packets(sample_sender) if len(p.data) == int.from_bytes(p.data[2:4])
-    ]
+    complete = [p.data for p in parsers.read_ip_packets(sample_sender) if len(p.data) == int.from_bytes(p.data[2:4])]
     assert len(complete) > 100
     for data in complete[:100]:
         sent = bytearray(data)
@@ -237,9 +226,7 @@ def test_checksums_stay_as_right_as_they_were(sample_sender: Path, damage: int) 
 
 
 def test_words_of_a_log() -> None:
-    text = (
-        "10.0.3.2:58556 fe80::1 ::ffff:10.0.3.2 12:34:56 aa:bb:cc:dd:ee:ff 490154203237518 127.0.0.1 6.18.44"
-    )
+    text = "10.0.3.2:58556 fe80::1 ::ffff:10.0.3.2 12:34:56 aa:bb:cc:dd:ee:ff 490154203237518 127.0.0.1 6.18.44"
     mapped = Pseudonyms(KEY).in_words(text).split()
     was = text.split()
     assert [a == b for a, b in zip(mapped, was, strict=True)] == [

@@ -43,9 +43,7 @@ def test_raw_logs_and_gsmtap_stay_behind_and_cells_are_pseudonyms(tmp_path: Path
     phone.mkdir(parents=True)
     (phone / "modem.sdm").write_bytes(LOGGED)
     packets = [frame(seq=1, payload=b"x")[14:], *[packet(version_2("report"))] * 3]
-    (phone / "all.pcap").write_bytes(
-        pcap_header() + b"".join(pcap_record(p, time_ns=START_NS) for p in packets)
-    )
+    (phone / "all.pcap").write_bytes(pcap_header() + b"".join(pcap_record(p, time_ns=START_NS) for p in packets))
     into = tmp_path / "copy"
     into.mkdir()
     said = anonymize(find_inputs(str(phone.parent)), into, key=KEY)
@@ -88,9 +86,7 @@ LOGS = (
 @needs_programs
 @pytest.mark.fixtures
 @pytest.mark.parametrize("name", LOGS)
-def test_tables_of_a_real_log_have_all_rows_and_no_true_cell(
-    fixture_folder: Path, tmp_path: Path, name: str
-) -> None:
+def test_tables_of_a_real_log_have_all_rows_and_no_true_cell(fixture_folder: Path, tmp_path: Path, name: str) -> None:
     log = fixture_folder / name
     phone = tmp_path / "drive" / "phone"
     phone.mkdir(parents=True)
@@ -124,6 +120,4 @@ def tables_of(log: Path) -> dict[str, Table]:
 
 def identities(table: Table) -> dict[str, list[int]]:
     names = [f"{side}{kind}" for side in ("", "source_", "target_") for kind in CELLS]
-    return {
-        name: table.columns[name][~table.missing(name)].tolist() for name in names if name in table.columns
-    }
+    return {name: table.columns[name][~table.missing(name)].tolist() for name in names if name in table.columns}

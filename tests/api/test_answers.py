@@ -51,14 +51,7 @@ def test_every_column_of_every_table_says_what_it_means(call: mt.Session) -> Non
         "position gaps markers transactions clock_edges"
     )
     frames = [getattr(call, name) for name in tables.split()]
-    frames += [
-        call.tcp_segments(),
-        call.rtt(),
-        call.verdicts(),
-        call.findings(),
-        call.phases(),
-        call.account(),
-    ]
+    frames += [call.tcp_segments(), call.rtt(), call.verdicts(), call.findings(), call.phases(), call.account()]
     for frame in frames:
         explained = frame.attrs["columns"]
         assert set(frame.columns) <= set(explained)
@@ -96,9 +89,7 @@ def test_a_stretch_is_as_if_nothing_else_had_been_recorded(sample_session: Path)
     start = complete.segments["time_ns"].min()
     assert part.segments["time_ns"].min() >= start + pd.Timedelta(seconds=10)
     assert part.segments["time_ns"].max() < start + pd.Timedelta(seconds=12)
-    assert (
-        part.tcp_state["time_ns"].between(start + pd.Timedelta(10, "s"), start + pd.Timedelta(12, "s")).all()
-    )
+    assert part.tcp_state["time_ns"].between(start + pd.Timedelta(10, "s"), start + pd.Timedelta(12, "s")).all()
     assert len(part.connections) < len(complete.connections)
     assert len(mt.open(sample_session, begin=10, end=12).segments) == len(part.segments)
     assert len(complete.between(str(start + pd.Timedelta(10, "s")), 12).segments) == len(part.segments)
@@ -110,8 +101,7 @@ def test_no_such_table_is_one_sentence(call: mt.Session) -> None:
     with pytest.raises(InputError, match="no table 'segmants'; the tables are connections, "):
         mt.columns("segmants")
     with pytest.raises(
-        InputError,
-        match="no log of the layer \"link\" contains the table 'radio'; the tables are: link_events",
+        InputError, match="no log of the layer \"link\" contains the table 'radio'; the tables are: link_events"
     ):
         call.table("link", "radio")
 
@@ -151,9 +141,7 @@ def test_the_nearest_row_is_the_nearest(left: list[int], right: list[int], withi
 
 
 @given(rows=_TIMES, events=_TIMES, before_ms=st.integers(0, 3_000), after_ms=st.integers(0, 3_000))
-def test_a_window_holds_what_lies_in_it(
-    rows: list[int], events: list[int], before_ms: int, after_ms: int
-) -> None:
+def test_a_window_holds_what_lies_in_it(rows: list[int], events: list[int], before_ms: int, after_ms: int) -> None:
     cut = mt.epochs(_frame(rows, "a"), _frame(events, "e"), before=f"{before_ms}ms", after=f"{after_ms}ms")
     wanted = sorted(
         (number, rows[row], row)

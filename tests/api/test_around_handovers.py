@@ -48,9 +48,7 @@ def test_epochs_over_all_changes(drive: mt.Session) -> None:
 
 
 def test_what_was_not_recorded_is_said(drive: mt.Session) -> None:
-    with pytest.raises(
-        InputError, match=r"drive.csv: .* contains no quantity 'rtt'; the quantities are throughput"
-    ):
+    with pytest.raises(InputError, match=r"drive.csv: .* contains no quantity 'rtt'; the quantities are throughput"):
         drive.handover_epochs("rtt")
     with pytest.raises(InputError, match=r"the quantities are (?!.*rtt)"):
         drive.handover_epochs("jitter")

@@ -37,15 +37,11 @@ def test_a_stretch_that_holds_nothing_says_so(sample_session: Path) -> None:
     assert complete.warnings == []
 
 
-def test_a_session_without_a_capture_is_cut_by_times_and_by_seconds_of_its_readings(
-    sample_session: Path,
-) -> None:
+def test_a_session_without_a_capture_is_cut_by_times_and_by_seconds_of_its_readings(sample_session: Path) -> None:
     drive = mt.open(sample_session.parent / "rehearsal")
     time = drive.radio["time_ns"].iloc[20]
     assert 0 < len(drive.between(time).radio) < len(drive.radio)
-    assert len(mt.open(sample_session.parent / "rehearsal", begin=time).radio) == len(
-        drive.between(time).radio
-    )
+    assert len(mt.open(sample_session.parent / "rehearsal", begin=time).radio) == len(drive.between(time).radio)
     first = min(drive.radio["time_ns"].iloc[0], drive.position["time_ns"].iloc[0])
     by_time = drive.between(first + pd.Timedelta(20, "s")).radio
     for cut in (drive.between(20), mt.open(sample_session.parent / "rehearsal", begin=20)):
@@ -55,9 +51,7 @@ def test_a_session_without_a_capture_is_cut_by_times_and_by_seconds_of_its_readi
         clocks.between(0, 60)
 
 
-def test_a_log_that_a_stretch_parsed_is_a_warning_of_the_whole_too(
-    sample_session: Path, tmp_path: Path
-) -> None:
+def test_a_log_that_a_stretch_parsed_is_a_warning_of_the_whole_too(sample_session: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(sample_session.parent / "rehearsal", tmp_path / "drive")
     radio = folder / "radio.jsonl.gz"
     radio.write_bytes(radio.read_bytes()[:-20])

@@ -39,9 +39,7 @@ def _documented() -> Iterator[tuple[str, str]]:
 
 
 _EXAMPLES = [
-    doctest.DocTestParser().get_doctest(text, {}, name, name, 0)
-    for name, text in _documented()
-    if ">>>" in text
+    doctest.DocTestParser().get_doctest(text, {}, name, name, 0) for name, text in _documented() if ">>>" in text
 ]
 
 

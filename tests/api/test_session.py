@@ -102,8 +102,7 @@ def test_capture_without_connections(tmp_path: Path) -> None:
 
 def test_several_files_and_max_packets(tmp_path: Path) -> None:
     paths = [
-        write_conversations(tmp_path / f"{i}.pcap", Conversation(start_ns=START_NS + i * 10**10))
-        for i in range(2)
+        write_conversations(tmp_path / f"{i}.pcap", Conversation(start_ns=START_NS + i * 10**10)) for i in range(2)
     ]
     assert len(mt.open(*paths).files) == 2
     assert len(mt.open(*paths, max_packets=20).segments) == 20

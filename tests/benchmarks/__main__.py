@@ -32,8 +32,7 @@ on
 def captures(*, quick: bool) -> goals.Captures:
     """Return the inputs; record what is missing."""
     full, headers, bulk = (
-        record.recorded(_tenth(recipe) if quick else recipe)
-        for recipe in (record.FULL, record.HEADERS, record.BULK)
+        record.recorded(_tenth(recipe) if quick else recipe) for recipe in (record.FULL, record.HEADERS, record.BULK)
     )
     prefix = "quick_" if quick else ""
     cuts = {n: record.first_packets(headers, c, prefix + n) for n, c in record.CUTS.items()}

@@ -19,20 +19,17 @@ from tests.benchmarks.measure import cost
 QUESTIONS = {
     "count of seconds by limit": "SELECT limited_by, count(*) FROM seconds GROUP BY ALL ORDER BY ALL",
     "deciles of throughput and RTT": (
-        "SELECT quantile_cont(throughput_bps, [0.1, 0.5, 0.9]), quantile_cont(rtt_ns, [0.1, 0.5, 0.9]) "
-        "FROM seconds"
+        "SELECT quantile_cont(throughput_bps, [0.1, 0.5, 0.9]), quantile_cont(rtt_ns, [0.1, 0.5, 0.9]) FROM seconds"
     ),
     "medians by operator": (
         "SELECT labels['operator'] AS operator, median(throughput_bps), median(rtt_ns) "
         "FROM seconds JOIN sessions USING (session) GROUP BY ALL"
     ),
     "medians by cell": (
-        "SELECT plmn, cell_id, count(*) AS n, median(throughput_bps) FROM seconds "
-        "GROUP BY ALL ORDER BY n DESC LIMIT 20"
+        "SELECT plmn, cell_id, count(*) AS n, median(throughput_bps) FROM seconds GROUP BY ALL ORDER BY n DESC LIMIT 20"
     ),
     "findings by cost": (
-        "SELECT kind, sum(cost_s) AS seconds, count(DISTINCT session) FROM findings "
-        "GROUP BY ALL ORDER BY seconds DESC"
+        "SELECT kind, sum(cost_s) AS seconds, count(DISTINCT session) FROM findings GROUP BY ALL ORDER BY seconds DESC"
     ),
     "one session": "SELECT * FROM seconds WHERE session = '0000000000000007' ORDER BY time_ns",
 }
@@ -67,9 +64,7 @@ def main() -> None:
             print(f"| {' | '.join(row)} |", flush=True)
         _forget_files(place)
         page = Path(temporary) / "report"
-        complete = cost(
-            [sys.executable, "-m", "multitracer", "campaign", "report", str(place), "-o", str(page)]
-        )
+        complete = cost([sys.executable, "-m", "multitracer", "campaign", "report", str(place), "-o", str(page)])
         size = (page / "index.html").stat().st_size
         print(
             f"\nreport: {complete.wall_s:.1f} s, {complete.cpu_s:.1f} s of processor, "

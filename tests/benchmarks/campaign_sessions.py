@@ -26,14 +26,7 @@ _LINEAR = 1.1
 """A machine's own speed changes by some percent in an hour."""
 _FOLDER = 100
 """Sessions in a folder: a day of a car."""
-_CUT = {
-    "fig4-slow-start": 25,
-    "fig8-resets-vj": 40,
-    "fig11-fade": 25,
-    "radio-poor": 25,
-    "ray-4": 2,
-    "ray-5": 2,
-}
+_CUT = {"fig4-slow-start": 25, "fig8-resets-vj": 40, "fig11-fade": 25, "radio-poor": 25, "ray-4": 2, "ray-5": 2}
 """Scenario -> seconds of it: a tenth of a second of processor time, in which something happens."""
 _DRIVE = Path("sample_traces/rehearsed-drive")
 
@@ -99,9 +92,7 @@ def plain(folders: list[str]) -> int:
 
 def _busy_s() -> float:
     """Return the processor time that the machine spent on anything since its start (proc(5), /proc/stat)."""
-    user, nice, system, _, _, *interrupts = map(
-        int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9]
-    )
+    user, nice, system, _, _, *interrupts = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9])
     return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
 
 
@@ -117,9 +108,7 @@ def measured(place: Path, sizes: list[int]) -> Iterator[str]:
     """Yield a row for each campaign, for the second run of each, and for the comparisons of the first."""
     program, first = [sys.executable, "-m", "multitracer", "campaign", "run"], min(sizes)
     this = [sys.executable, "-m", "tests.benchmarks.campaign_sessions"]
-    yield _row(
-        "to make the sessions", max(sizes), *_shared([*this, "--make", str(max(sizes)), "--keep", str(place)])
-    )
+    yield _row("to make the sessions", max(sizes), *_shared([*this, "--make", str(max(sizes)), "--keep", str(place)]))
     each_ms: dict[int, float] = {}
     for size in sorted(sizes):
         folders = folders_of(place, size)

@@ -105,9 +105,7 @@ def _measure(segments: int, *, both: bool) -> str:
         took_s = time.monotonic() - began
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
-    return (
-        f"{size / 1e6:.0f} MB: {took_s:.2f} s, {cpu_s:.2f} s of CPU, {used.ru_maxrss / 1e3:.0f} MB of memory"
-    )
+    return f"{size / 1e6:.0f} MB: {took_s:.2f} s, {cpu_s:.2f} s of CPU, {used.ru_maxrss / 1e3:.0f} MB of memory"
 
 
 def main() -> None:

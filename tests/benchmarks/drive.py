@@ -70,19 +70,14 @@ def connection(packets: int, lasting_s: float) -> tuple[NDArray[np.void], NDArra
     acks = _facts(sent[1::2] + _RTT_S, _SERVER, 1, 1 + (number[1::2] + 1) * _MSS, 0)
     last = 1 + 2 * pairs * _MSS
     close = np.array(
-        [
-            (lasting_s, _PHONE, last, 1, _FIN | _ACK, 0),
-            (lasting_s + _RTT_S, _SERVER, 1, last + 1, _FIN | _ACK, 0),
-        ]
+        [(lasting_s, _PHONE, last, 1, _FIN | _ACK, 0), (lasting_s + _RTT_S, _SERVER, 1, last + 1, _FIN | _ACK, 0)]
     )
     everything = np.concatenate([facts, data, resent, acks, close])
     everything = everything[np.argsort(everything[:, 0], kind="stable")]
     return _records(everything), everything[:, 0]
 
 
-def _facts(
-    seconds: NDArray[np.float64], source: int, seq: Column, ack: Column, payload: int
-) -> NDArray[np.float64]:
+def _facts(seconds: NDArray[np.float64], source: int, seq: Column, ack: Column, payload: int) -> NDArray[np.float64]:
     columns = np.broadcast_arrays(seconds, source, seq, ack, _ACK, payload)
     return np.column_stack(columns).astype(np.float64)
 
@@ -119,10 +114,7 @@ def write_capture(path: Path, packets: int) -> None:
 
 def write_log(path: Path) -> None:
     """Write position and radio of each second, a new cell every two minutes, on a winding road."""
-    head = (
-        "Timestamp,Longitude,Latitude,Speed,Operatorname,CellID,NetworkMode,RSRP,RSRQ,SNR,CQI,"
-        "DL_bitrate,UL_bitrate"
-    )
+    head = "Timestamp,Longitude,Latitude,Speed,Operatorname,CellID,NetworkMode,RSRP,RSRQ,SNR,CQI,DL_bitrate,UL_bitrate"
     second = np.arange(SECONDS)
     heading = np.cumsum(0.3 * np.sin(second / 37) + 0.2 * np.sin(second / 11)) / 4
     speed = 14 + 10 * np.sin(second / 300)

@@ -51,12 +51,7 @@ def _fill(packets: NDArray[Any], time_ns: NDArray[np.int64], *, to_client: bool,
     ends = (_SERVER, _CLIENT) if to_client else (_CLIENT, _SERVER)
     packets["s"], packets["ns"] = _START_S + time_ns // 10**9, time_ns % 10**9
     packets["captured"] = packets["original"] = size - 16
-    packets["type"], packets["version"], packets["length"], packets["protocol"] = (
-        0x800,
-        0x4500,
-        size - 30,
-        0x4006,
-    )
+    packets["type"], packets["version"], packets["length"], packets["protocol"] = (0x800, 0x4500, size - 30, 0x4006)
     packets["source"], packets["destination"] = (np.array(end, "V4") for end in ends)
     packets["sport"], packets["dport"] = (80, ports) if to_client else (ports, 80)
     packets["flags"], packets["window"] = 0x5000 | _ACK, 60_000

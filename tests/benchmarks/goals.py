@@ -134,13 +134,7 @@ def linearity(captures: Captures, *, runs: int) -> Iterator[Row]:
     """Cost per packet above that of starting up; it may not grow with the size of the capture."""
     start_s = _cpu_s(captures.tiny, runs=runs + 4)
     each_us = {}
-    for capture in (
-        captures.first_10k,
-        captures.first_100k,
-        captures.first_1m,
-        captures.headers,
-        captures.merged,
-    ):
+    for capture in (captures.first_10k, captures.first_100k, captures.first_1m, captures.headers, captures.merged):
         times = runs + 4 if packets(capture) <= 100_000 else runs
         each_us[capture.stem] = (_cpu_s(capture, runs=times) - start_s) / packets(capture) * 1e6
     growth = each_us[captures.merged.stem] / each_us[captures.first_100k.stem]

@@ -46,9 +46,7 @@ def summary(captures: goals.Captures, *, runs: int) -> Iterator[goals.Row]:
     for capture in (captures.full, captures.bulk, captures.headers):
         ours = native("analyze", str(capture))
         yield _wall("`analyze` / `tcptrace -l`", capture, ours, peers.tcptrace(capture), 0.5, runs=runs)
-    pairs = paired(
-        native("analyze", str(captures.first_1m)), peers.tshark_conversations(captures.first_1m), runs=2
-    )
+    pairs = paired(native("analyze", str(captures.first_1m)), peers.tshark_conversations(captures.first_1m), runs=2)
     yield _cpu("`tshark -q -z conv,tcp` / `analyze`", captures.first_1m, pairs, 40)
 
 
@@ -63,12 +61,8 @@ def pcap_toolkit(captures: goals.Captures, *, runs: int) -> Iterator[goals.Row]:
 def netflower(captures: goals.Captures, **_: int) -> Iterator[goals.Row]:
     """The summary beside the features of flows by a package in Python, where it is installed."""
     if find_spec("netflower"):
-        complete = (
-            captures.first_100k
-        )  # of nanoseconds dpkt makes decimals, which netflower 1.1.0 cannot add up
-        capture = _made(
-            complete.with_name(f"{complete.stem}_us.pcap"), ["editcap", "-F", "pcap", str(complete), "-"]
-        )
+        complete = captures.first_100k  # of nanoseconds dpkt makes decimals, which netflower 1.1.0 cannot add up
+        capture = _made(complete.with_name(f"{complete.stem}_us.pcap"), ["editcap", "-F", "pcap", str(complete), "-"])
         pairs = paired(native("analyze", str(capture)), peers.netflower(capture), runs=2)
         yield _cpu("`netflower` / `analyze`", capture, pairs)
 
@@ -123,9 +117,7 @@ def the_rest(captures: goals.Captures, *, runs: int) -> Iterator[goals.Row]:
         session = Path(folder) / "session"
         session.mkdir()
         _write(session)
-        yield _alone(
-            "`diagnose`", "1 M, both ends", native("diagnose", "--json", str(session)), 1.5, runs=runs
-        )
+        yield _alone("`diagnose`", "1 M, both ends", native("diagnose", "--json", str(session)), 1.5, runs=runs)
 
 
 def _write(session: Path) -> None:
@@ -163,9 +155,7 @@ def _wall(
     )  # fmt: skip
 
 
-def _cpu(
-    what: str, capture: Path, pairs: list[tuple[Cost, Cost]], at_least: float | None = None
-) -> goals.Row:
+def _cpu(what: str, capture: Path, pairs: list[tuple[Cost, Cost]], at_least: float | None = None) -> goals.Row:
     ratio = statistics.median(two.cpu_s / one.cpu_s for one, two in pairs)
     one, two = _medians(pairs)
     return goals.Row(

@@ -132,10 +132,7 @@ def compare(settings: Settings, python: Path) -> bool:
     """Print one case and return whether it is within the limits."""
     our_cwnd, our_delivered = of_ours(settings)
     their_cwnd, their_delivered = of_ns3(settings, python)
-    ends = [
-        next(t for t, total in course if total >= settings.bytes)
-        for course in (our_delivered, their_delivered)
-    ]
+    ends = [next(t for t, total in course if total >= settings.bytes) for course in (our_delivered, their_delivered)]
     until_s = min(ends)
     mean = sum(value_at(their_cwnd, n * _STEP_S) for n in range(int(until_s / _STEP_S))) * _STEP_S / until_s
     delivered = difference(our_delivered, their_delivered, until_s=until_s, of=settings.bytes)

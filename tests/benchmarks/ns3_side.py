@@ -51,9 +51,7 @@ void lose(Ptr<NetDevice> device, const std::vector<uint32_t>& numbers) {
 def configure(settings: dict[str, Any]) -> None:
     """Make ns-3's TCP the one of RFC 5681, 6298 and 6582 alone."""
     values = {
-        "ns3::TcpL4Protocol::SocketType": ns.TypeIdValue(
-            ns.TypeId.LookupByName(ALGORITHMS[settings["congestion"]])
-        ),
+        "ns3::TcpL4Protocol::SocketType": ns.TypeIdValue(ns.TypeId.LookupByName(ALGORITHMS[settings["congestion"]])),
         "ns3::TcpL4Protocol::RecoveryType": ns.TypeIdValue(ns.TypeId.LookupByName("ns3::TcpClassicRecovery")),
         "ns3::TcpSocketBase::Sack": ns.BooleanValue(False),
         "ns3::TcpSocketBase::Timestamp": ns.BooleanValue(False),

@@ -86,8 +86,7 @@ def main() -> None:
         ours = [*command("tcp_info", "-o", "/dev/null", "--hz", HZ, "--port", port), "--duration"]
         peer = [sys.executable, "-c", PEER, str(HZ), str(port)]
         pairs = [
-            tuple(share_of_a_core(argv, seconds=chosen.seconds) for argv in (ours, peer))
-            for _ in range(chosen.runs)
+            tuple(share_of_a_core(argv, seconds=chosen.seconds) for argv in (ours, peer)) for _ in range(chosen.runs)
         ]
     mine, theirs = (statistics.median(column) for column in zip(*pairs, strict=True))
     met = mine < 4 or mine < theirs / 2

@@ -55,9 +55,7 @@ def virtual_time(_: object = None, *, runs: int) -> Iterator[goals.Row]:
 
 
 def _row(what: str, on: str, seconds: float, at_most: float) -> goals.Row:
-    return goals.Row(
-        what, on, f"{seconds:.2f} s", "", f"{seconds:.2f} s", f"≤ {at_most} s", seconds <= at_most
-    )
+    return goals.Row(what, on, f"{seconds:.2f} s", "", f"{seconds:.2f} s", f"≤ {at_most} s", seconds <= at_most)
 
 
 def _factor(rate: str, on: str, scenario: Scenario, at_least: int, *, runs: int) -> goals.Row:

@@ -41,9 +41,7 @@ def _killed_after(sessions: int, delay_s: float, drives: Path, place: Path) -> b
 def main() -> None:
     """Do it, and print what was seen."""
     folder = Path(sys.argv[1])
-    sessions, kills, seed = (
-        int(text) for text in (*sys.argv[2:5], *("300", "20", "22")[len(sys.argv) - 2 :])
-    )
+    sessions, kills, seed = (int(text) for text in (*sys.argv[2:5], *("300", "20", "22")[len(sys.argv) - 2 :]))
     drives = make_sessions(folder / "drives", sessions)
     began_s = time.monotonic()
     subprocess.run(_command(drives, folder / "undisturbed"), check=True, stdout=subprocess.DEVNULL)

@@ -53,9 +53,7 @@ def make_catalogue(place: Path, seconds: int, *, length_s: int = 1000, seed: int
     return place
 
 
-def _tables(
-    numbers: Counts, length_s: int, streets: Reals, random: np.random.Generator
-) -> dict[str, pa.Table]:
+def _tables(numbers: Counts, length_s: int, streets: Reals, random: np.random.Generator) -> dict[str, pa.Table]:
     names = np.array([f"{number:016x}" for number in numbers])
     begin = START_NS + numbers * HOUR_S // 4 * 10**9
     return {
@@ -94,9 +92,7 @@ def _seconds(
     rate = 10 ** (6.2 + (rsrp + 95) / 20 + random.normal(0, 0.35, rows))
     sent = random.poisson(rate / 12_000)
     limit = np.array([each.label for each in SAMPLED])[random.integers(0, len(SAMPLED), rows)]
-    part = np.where(
-        limit == "application", np.array(["own", "peer", "writes"])[random.integers(0, 3, rows)], ""
-    )
+    part = np.where(limit == "application", np.array(["own", "peer", "writes"])[random.integers(0, 3, rows)], "")
     part = np.where((limit == "recovery") & (at_s % 2 == 0), "timer", part)
     rate = np.where(limit == "outage", rate / 50, rate)
     logged = session % 7 == 3  # such a session has no capture
@@ -107,9 +103,7 @@ def _seconds(
             "session": names[session],
             "time_ns": begin[session] + at_s * 10**9,
             "throughput_bps": _holed(rate, random, 0.02),
-            "rtt_ns": np.where(
-                logged, np.nan, _holed(10 ** (7.6 + random.normal(0, 0.3, rows)), random, 0.1)
-            ),
+            "rtt_ns": np.where(logged, np.nan, _holed(10 ** (7.6 + random.normal(0, 0.3, rows)), random, 0.1)),
             "rtt_samples": np.where(logged, NA, 5),
             "sent": np.where(logged, NA, sent),
             "lost": np.where(logged, NA, random.binomial(sent, 0.01)),
@@ -143,9 +137,7 @@ def _holed(values: Reals, random: np.random.Generator, share: float) -> Reals:
     return np.where(random.random(len(values)) < share, np.nan, values)
 
 
-def _transfers(
-    names: NDArray[np.str_], begin: Counts, length_s: int, random: np.random.Generator
-) -> pa.Table:
+def _transfers(names: NDArray[np.str_], begin: Counts, length_s: int, random: np.random.Generator) -> pa.Table:
     seconds = random.dirichlet(np.full(len(LIMIT_COLUMNS), 0.4), len(names)) * length_s
     labels = np.array([each.label for each in LIMIT_COLUMNS])
     columns: Columns = {column.name: None for column in schemas.TABLES["transfers"]}

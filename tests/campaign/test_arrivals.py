@@ -73,9 +73,7 @@ def test_a_copy_that_stopped_half_way_keeps_its_session_waiting(name: str) -> No
 
 
 @given(st.lists(st.tuples(st.floats(0, 90), st.integers(0, 3)), min_size=1, max_size=30))
-def test_a_session_without_a_list_is_complete_after_a_minute_without_change(
-    looks: list[tuple[float, int]],
-) -> None:
+def test_a_session_without_a_list_is_complete_after_a_minute_without_change(looks: list[tuple[float, int]]) -> None:
     arrivals, now_s, since_s, before = SessionArrivals(), 0.0, 0.0, None
     for pause_s, size in looks:
         now_s += pause_s

@@ -55,9 +55,7 @@ def test_sessions_behind_a_url_have_the_rows_of_those_of_a_folder(drives: Path, 
     assert faults(PLACE) == []
 
 
-def test_loose_objects_are_sessions_and_those_of_a_ring_are_one(
-    drives: Path, files: fsspec.AbstractFileSystem
-) -> None:
+def test_loose_objects_are_sessions_and_those_of_a_ring_are_one(drives: Path, files: fsspec.AbstractFileSystem) -> None:
     capture = (drives / "car0" / "day000" / "phone" / "capture.pcap").read_bytes()
     names = ["a.pcap", "a.pcap1", "b.pcap"]
     for name in names:
@@ -84,10 +82,7 @@ def test_an_object_that_is_a_capture_by_its_name_alone_is_said(files: fsspec.Abs
     sentences: list[str] = []
     assert list(sessions_in(["memory://bucket/broken"], passed_over=sentences)) == []
     assert sentences == [
-        (
-            "memory:///bucket/broken/day/wlan0.pcap: the file name is that of a capture, "
-            "but the content is not a capture"
-        )
+        ("memory:///bucket/broken/day/wlan0.pcap: the file name is that of a capture, but the content is not a capture")
     ]
 
 
@@ -114,9 +109,7 @@ def test_a_session_that_changes_while_it_is_fetched_is_a_failure(
         pass
 
 
-@pytest.mark.parametrize(
-    "wrong", ["s3://key:word@bucket/x", "http://host/x?key=word", "zip://a::s3://word/x"]
-)
+@pytest.mark.parametrize("wrong", ["s3://key:word@bucket/x", "http://host/x?key=word", "zip://a::s3://word/x"])
 def test_an_address_with_a_key_is_refused_and_not_repeated(wrong: str) -> None:
     with pytest.raises(InputError, match="the URL must not contain keys") as error:
         store_at(wrong)

@@ -102,17 +102,11 @@ def test_an_address_where_nobody_answers_is_an_error_of_one_sentence(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_cluster_of_another_version_is_refused(
-    drives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cluster_of_another_version_is_refused(drives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with LocalCluster(**ONE_WORKER) as cluster:
         workers = OnCluster(address=cluster.scheduler_address)
-        monkeypatch.setattr(
-            clusters, "__version__", "0.0.1"
-        )  # of this process, which is the scheduler's, too
-        with pytest.raises(
-            InputError, match=r"has multitracer .*, but this program has 0\.0\.1; install the same"
-        ):
+        monkeypatch.setattr(clusters, "__version__", "0.0.1")  # of this process, which is the scheduler's, too
+        with pytest.raises(InputError, match=r"has multitracer .*, but this program has 0\.0\.1; install the same"):
             run([str(drives)], tmp_path / "campaign", workers=workers)
     assert not Store(tmp_path / "campaign").list(SPOOLS)
 
@@ -123,9 +117,7 @@ def test_a_cluster_of_another_version_is_refused(
 def test_a_cluster_that_does_not_see_a_path_is_refused(drives: Path, tmp_path: Path, hidden: str) -> None:
     place = tmp_path / "campaign"
     unseen = str(drives) if hidden == "drives" else str(place)
-    refused = pytest.raises(
-        InputError, match=rf"cannot find {unseen}.*; make this path available on every worker"
-    )
+    refused = pytest.raises(InputError, match=rf"cannot find {unseen}.*; make this path available on every worker")
     with LocalCluster(**ONE_WORKER) as cluster:
         with Client(cluster, set_as_default=False) as client:
             client.run(_hide, unseen)
@@ -156,8 +148,7 @@ def test_rows_that_a_worker_wrote_elsewhere_are_missed(drives: Path, tmp_path: P
 def test_an_interrupt_ends_all_processes_with_one_line(tmp_path: Path) -> None:
     drives = make_sessions(tmp_path / "drives", 60)
     process = start(
-        ["campaign", "run", str(drives), "-o", str(tmp_path / "campaign"), "--jobs", "2"],
-        start_new_session=True,
+        ["campaign", "run", str(drives), "-o", str(tmp_path / "campaign"), "--jobs", "2"], start_new_session=True
     )
     while process.poll() is None and not _spooled(tmp_path / "campaign"):
         time.sleep(0.02)

@@ -34,10 +34,7 @@ def compared(*args: str | Path) -> dict[str, Any]:
 def test_the_sessions_of_a_label_are_two_sides(place: Path) -> None:
     document = compared(place, "--by", "operator")
     assert document["schema"] == "multitracer.compare/1"
-    assert document["sides"] == [
-        {"name": "operator a", "sessions": 5},
-        {"name": "operator b", "sessions": 5},
-    ]
+    assert document["sides"] == [{"name": "operator a", "sessions": 5}, {"name": "operator b", "sessions": 5}]
     of = {each["name"]: each for each in document["quantities"]}
     assert of["throughput"]["sessions"] == [5, 5]
     assert of["throughput"]["difference_is"] == "relative"
@@ -103,9 +100,7 @@ def test_the_page_is_one_safe_file(place: Path, tmp_path: Path) -> None:
 
 def test_a_name_is_text_on_the_page(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>"
-    sessions = [
-        make_session(tmp_path / name.replace("/", "_"), 0 if name == "x" else 1) for name in ("x", evil)
-    ]
+    sessions = [make_session(tmp_path / name.replace("/", "_"), 0 if name == "x" else 1) for name in ("x", evil)]
     call("compare", *sessions, "-o", tmp_path / "page.html")
     assert "<script>alert" not in (tmp_path / "page.html").read_text("utf-8")
 
@@ -138,9 +133,7 @@ def places(place: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
         (("{place}", "{newer}"), "newer"),
     ],
 )
-def test_what_cannot_be_compared_is_one_sentence(
-    args: tuple[str, ...], sentence: str, places: dict[str, Path]
-) -> None:
+def test_what_cannot_be_compared_is_one_sentence(args: tuple[str, ...], sentence: str, places: dict[str, Path]) -> None:
     done = call("compare", *(each.format(**places) for each in args), status=1)
     assert sentence in done.stderr
 

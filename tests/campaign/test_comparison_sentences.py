@@ -13,9 +13,7 @@ NAMES = Names("A", "B")
 MATCHING = Matching("", 1.0, np.zeros(0, np.int64), float("nan"))
 
 
-def judged(
-    name: str, value: float, low: float, high: float, *, shown: bool = False, sessions: int = 6
-) -> Judged:
+def judged(name: str, value: float, low: float, high: float, *, shown: bool = False, sessions: int = 6) -> Judged:
     quantity = ComparedQuantity(name, name in ("throughput", "RTT"), 1.0)
     difference = SideDifference(value, low, high, 0.001 if shown else 0.3)
     return Judged(quantity, (sessions, sessions), (1e6, 1e6), (1e6, 1e6), difference, shown)

@@ -56,9 +56,7 @@ def test_one_process_goes_on_without_it(environment: dict[str, str], drives: Pat
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_two_processes_lose_no_other_session(
-    environment: dict[str, str], drives: Path, tmp_path: Path
-) -> None:
+def test_two_processes_lose_no_other_session(environment: dict[str, str], drives: Path, tmp_path: Path) -> None:
     place = tmp_path / "campaign"
     done = _run(environment, drives, "-o", place, "--jobs", "2")
     assert done.returncode == 0, done.stderr
@@ -69,7 +67,5 @@ def test_two_processes_lose_no_other_session(
 def test_the_reader_kills(environment: dict[str, str], tmp_path: Path) -> None:
     deadly = make_deadly(tmp_path / "deadly")
     program = "import sys, parsers; parsers.read(sys.argv[1])"
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(deadly / "modem.log")], env=environment, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", program, str(deadly / "modem.log")], env=environment, check=False)
     assert done.returncode < 0

@@ -185,10 +185,7 @@ def test_verify_names_what_is_damaged(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="query: "):
         query(Catalogue(place), "SELECT sum(unique_bytes) FROM transfers")
     (place / name).unlink()
-    assert (
-        f"{name}: this file no longer exists; "
-        in call("campaign", "query", place, "SELECT 1", status=1).stderr
-    )
+    assert f"{name}: this file no longer exists; " in call("campaign", "query", place, "SELECT 1", status=1).stderr
 
 
 def test_forget_takes_a_session_out_and_a_run_reads_it_again(tmp_path: Path) -> None:
@@ -210,9 +207,7 @@ def test_forget_takes_a_path_as_the_user_writes_it(tmp_path: Path, monkeypatch: 
     assert query(Catalogue(place), "SELECT name FROM sessions").to_pylist() == [{"name": "drive 1"}]
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"), [("nobody", "no session"), ("drive", "2 sessions have the name")]
-)
+@pytest.mark.parametrize(("name", "reason"), [("nobody", "no session"), ("drive", "2 sessions have the name")])
 def test_forget_refuses_what_names_no_session_or_several(name: str, reason: str, tmp_path: Path) -> None:
     for number in (0, 1):
         make_session(tmp_path / "drives" / str(number), number)
@@ -240,9 +235,7 @@ def test_a_catalogue_of_a_newer_version_is_refused(place: Path, tmp_path: Path) 
     shutil.copytree(place, newer)
     (last,) = sorted((newer / "snapshots").iterdir())[-1:]
     document = json.loads(last.read_text("utf-8"))
-    last.write_text(
-        json.dumps(document | {"schema": "multitracer.campaign/2", "multitracer": "9.9"}), "utf-8"
-    )
+    last.write_text(json.dumps(document | {"schema": "multitracer.campaign/2", "multitracer": "9.9"}), "utf-8")
     for command in (("query", newer, "SELECT 1"), ("status", newer), ("run", tmp_path, "-o", newer)):
         assert "a newer MultiTracer (9.9)" in call("campaign", *command, status=1).stderr
 
@@ -266,6 +259,4 @@ def test_a_snapshot_leads_to_no_file_outside(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_campaign_is_refused(tmp_path: Path) -> None:
-    assert (
-        "this folder contains no campaign" in call("campaign", "query", tmp_path, "SELECT 1", status=1).stderr
-    )
+    assert "this folder contains no campaign" in call("campaign", "query", tmp_path, "SELECT 1", status=1).stderr

@@ -109,9 +109,7 @@ def test_hostile_text_is_shown_and_not_run(tmp_path: Path) -> None:
     store = Store(tmp_path / "campaign")
     store.make()
     session = {"session": HOSTILE, "name": HOSTILE, "path": HOSTILE, "hosts": HOSTILE}
-    sessions = [
-        {**session, "session": f"{HOSTILE}{n}", "labels": [(HOSTILE, f"{HOSTILE}{n % 2}")]} for n in range(4)
-    ]
+    sessions = [{**session, "session": f"{HOSTILE}{n}", "labels": [(HOSTILE, f"{HOSTILE}{n % 2}")]} for n in range(4)]
     seconds = [
         {
             "session": f"{HOSTILE}{n % 4}", "time_ns": (n // 4) * 10**9,
@@ -135,9 +133,7 @@ def test_hostile_text_is_shown_and_not_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_with_reports_each_stretch_leads_to_the_report_of_its_session(
-    tmp_path: Path, sample_drive: Path
-) -> None:
+def test_with_reports_each_stretch_leads_to_the_report_of_its_session(tmp_path: Path, sample_drive: Path) -> None:
     drive = shutil.copytree(sample_drive, tmp_path / "a drive & more")
     run([str(drive)], tmp_path / "campaign")
     text = report(tmp_path / "campaign", tmp_path / "report", "--with-reports")
@@ -148,9 +144,9 @@ def test_with_reports_each_stretch_leads_to_the_report_of_its_session(
     (drive / "manifest.json").unlink()
     done = call("campaign", "report", tmp_path / "campaign", "-o", tmp_path / "second", "--with-reports")
     assert "the session has changed since the last `campaign run`" in done.stderr
-    assert "the session has changed since the last `campaign run`" in (
-        tmp_path / "second" / "index.html"
-    ).read_text("utf-8")
+    assert "the session has changed since the last `campaign run`" in (tmp_path / "second" / "index.html").read_text(
+        "utf-8"
+    )
 
 
 @pytest.fixture

@@ -148,11 +148,7 @@ def test_a_session_of_a_bucket_that_fails_is_named_by_its_url(server: S3Server) 
 def test_duckdb_gets_no_access_to_the_store(server: S3Server) -> None:
     run([f"{DRIVES}/car0/day000"], PLACE)
     part = next(Catalogue(PLACE).snapshot.parts("seconds")).name
-    for sql in (
-        f"FROM '{PLACE}/{part}'",
-        f"FROM read_parquet('{PLACE}/{part}')",
-        f"COPY seconds TO '{PLACE}/x'",
-    ):
+    for sql in (f"FROM '{PLACE}/{part}'", f"FROM read_parquet('{PLACE}/{part}')", f"COPY seconds TO '{PLACE}/x'"):
         with pytest.raises(InputError, match="query: "):
             query(Catalogue(PLACE), sql)
 
@@ -196,9 +192,7 @@ def test_a_key_that_becomes_invalid_amid_a_run_is_the_fault_of_no_session(server
 # --- two writers ---
 
 
-def test_of_two_committers_one_wins_and_the_other_one_says_so(
-    server: S3Server, expected: dict[str, list[str]]
-) -> None:
+def test_of_two_committers_one_wins_and_the_other_one_says_so(server: S3Server, expected: dict[str, list[str]]) -> None:
     store = store_at(PLACE)
     store.make()
     committers = [Committer(store), Committer(store_at(PLACE))]

@@ -50,9 +50,7 @@ class Cluster:
 
     def __init__(self, environment: dict[str, str]) -> None:
         settings = {"SCHEDULER__WORKER_TTL": f"{TTL_S}s", "SCHEDULER__ALLOWED_FAILURES": "0"}
-        self._environment = environment | {
-            f"DASK_DISTRIBUTED__{name}": value for name, value in settings.items()
-        }
+        self._environment = environment | {f"DASK_DISTRIBUTED__{name}": value for name, value in settings.items()}
         del self._environment["PYTHONWARNINGS"]  # Dask's own are not ours
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -102,9 +100,7 @@ def cluster(environment: dict[str, str]) -> Iterator[Cluster]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_nothing_is_lost_or_twice_whoever_goes(
-    cluster: Cluster, environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_nothing_is_lost_or_twice_whoever_goes(cluster: Cluster, environment: dict[str, str], tmp_path: Path) -> None:
     drives = make_sessions(tmp_path / "drives", SESSIONS)
     run([str(drives)], tmp_path / "expected")
     deadly = make_deadly(tmp_path / "deadly")

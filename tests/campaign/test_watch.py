@@ -337,9 +337,7 @@ def test_many_small_folds_are_put_together(tmp_path: Path, monkeypatch: pytest.M
 
 def _program(home: Path, place: Path, *more: str) -> subprocess.Popen[str]:
     command = [*COMMAND, "campaign", "run", "--watch", str(home), "-o", str(place), *more]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
-    )
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
 
 
 def _until_held(process: subprocess.Popen[str], place: Path, sessions: int) -> None:

@@ -95,9 +95,7 @@ _STEPS = {"record": [_record], "truth": [_truth], "judge": [_judge], "all": [_re
 
 def main() -> None:
     """Do what the command line says."""
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("step", choices=_STEPS)
     options.add_argument("folder", type=Path)
     options.add_argument("--seeds", type=_seeds, default=_seeds("1-24"), help="for example 1-24,30")

@@ -143,10 +143,7 @@ def _of_beginning_and_end(t: Transfer) -> dict[str, bool | None]:
 def _is_reset(t: Transfer, *, reset: bool) -> bool | None:
     """Return whether a program reset it; a kernel may, too, for what comes after its program's end."""
     meant = any(
-        name == "reset"
-        for journal in t.recording.journals.values()
-        for c in journal
-        for name, *_ in c["calls"]
+        name == "reset" for journal in t.recording.journals.values() for c in journal for name, *_ in c["calls"]
     )
     return meant if meant or not reset else None
 
@@ -158,9 +155,7 @@ def _of_time(t: Transfer, intervals: list[Interval]) -> dict[str, bool | None]:
     for begin, end, limit, part in intervals:
         for key in {(limit, part), (limit, None)}:
             spent[key] += end - begin
-    found = {
-        kind: _amount(spent[key] / total, minimum=_MUCH, none=_LITTLE) for kind, key in _OF_LIMITS.items()
-    }
+    found = {kind: _amount(spent[key] / total, minimum=_MUCH, none=_LITTLE) for kind, key in _OF_LIMITS.items()}
     for role in ("client", "server"):
         found[f"{role}-think-time"] = _amount(_thought_ns(t, role) / total, minimum=_MUCH, none=_LITTLE)
     zero_s = spent["receiver-window", "zero"] / 1e9

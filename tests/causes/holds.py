@@ -178,9 +178,7 @@ def unsent(t: Transfer, at: Times, *, in_send: Mask) -> Times:
     """Return the bytes the sending socket holds that were never sent; within send() the kernel's number."""
     sends = [(end, count) for name, _, end, count in t.calls if name == "send"]
     ends = np.array([end for end, _ in sends], np.int64)
-    written = np.concatenate(([0], np.cumsum([count for _, count in sends])))[
-        np.searchsorted(ends, at, "right")
-    ]
+    written = np.concatenate(([0], np.cumsum([count for _, count in sends])))[np.searchsorted(ends, at, "right")]
     exact = np.maximum(0, written - t.sent.at(at)).astype(np.int64)
     if not len(t.polls["time_ns"]):
         return exact

@@ -29,9 +29,7 @@ def bursts(d: Draw) -> None:
     size = int(max(2000, d.rate_bps / 8 * every * d.log(0.03, 0.3)))
     count = max(2, int(d.seconds / every))
     d.finding = "application-limited"
-    d.programs(
-        [["repeat", count, [["send", size], ["wait", every, "pace"]]], ["close"]], [["drain"], ["close"]]
-    )
+    d.programs([["repeat", count, [["send", size], ["wait", every, "pace"]]], ["close"]], [["drain"], ["close"]])
 
 
 @_kind("application")
@@ -109,11 +107,7 @@ def pausing_reader(d: Draw) -> None:
     pause, part = d.log(0.4, 3), int(buffer * d.log(2, 10))
     count = max(2, int(d.seconds / (pause + part / (d.rate_bps / 8) + 8 * d.rtt_s)))
     d.finding = "zero-window"
-    reader: list[Operation] = [
-        ["repeat", count, [["recv", part], ["wait", pause, "pace"]]],
-        ["drain"],
-        ["close"],
-    ]
+    reader: list[Operation] = [["repeat", count, [["recv", part], ["wait", pause, "pace"]]], ["drain"], ["close"]]
     d.programs([["send", part * count + buffer], ["close"]], reader)
 
 
@@ -175,9 +169,7 @@ def page(d: Draw) -> None:
     count = int(d.random.uniform(8, 40))
     sizes = [int(d.log(2000, 150_000)) for _ in range(count)]
     client = [["send", 300], ["drain"], ["close"]]
-    d.plan["connections"] = [
-        {"client": client, "server": [["recv", 300], ["send", size], ["close"]]} for size in sizes
-    ]
+    d.plan["connections"] = [{"client": client, "server": [["recv", 300], ["send", size], ["close"]]} for size in sizes]
 
 
 @_kind("slow-start")
@@ -187,9 +179,7 @@ def small_answers(d: Draw) -> None:
     d.upload = False
     sizes = [int(d.log(30_000, 300_000)) for _ in range(max(2, int(6 / (6 * d.rtt_s))))]
     client = [["send", 300], ["drain"], ["close"]]
-    d.plan["connections"] = [
-        {"client": client, "server": [["recv", 300], ["send", size], ["close"]]} for size in sizes
-    ]
+    d.plan["connections"] = [{"client": client, "server": [["recv", 300], ["send", size], ["close"]]} for size in sizes]
     d.finding = "slow-start-limited"
 
 

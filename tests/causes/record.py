@@ -159,14 +159,7 @@ def _wait_for(log: Path) -> None:
 
 def _run_programs(hosts: Namespaces, truth: Path, told: Scenario) -> None:
     def argv(role: str) -> list[str]:
-        return [
-            _PYTHON,
-            "-m",
-            "tests.causes.app",
-            role,
-            str(truth / "plan.json"),
-            str(truth / f"{role}.json"),
-        ]
+        return [_PYTHON, "-m", "tests.causes.app", role, str(truth / "plan.json"), str(truth / f"{role}.json")]
 
     server = hosts.start("fixed", *argv("server"), stdout=subprocess.PIPE)
     _await_ready(server, "the server")

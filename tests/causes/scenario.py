@@ -115,9 +115,7 @@ class Draw:
         """Return a number whose logarithm is uniform."""
         return math.exp(self.random.uniform(math.log(minimum), math.log(most)))
 
-    def again(
-        self, *, rate: tuple[float, float] | None = None, rtt: tuple[float, float] | None = None
-    ) -> None:
+    def again(self, *, rate: tuple[float, float] | None = None, rtt: tuple[float, float] | None = None) -> None:
         """Draw rate (bit/s) or RTT (s) from a narrower range, where the kind makes sense."""
         if rate:
             self.rate_bps = self.log(*rate)

@@ -27,17 +27,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Mask, Times
 
 _FIN, _SYN, _RST, _ACK = 1, 2, 4, 16
-_POLLED = (
-    "snd_cwnd",
-    "snd_ssthresh",
-    "unacked",
-    "sacked",
-    "lost",
-    "retrans",
-    "notsent_bytes",
-    "ca_state",
-    "snd_mss",
-)
+_POLLED = ("snd_cwnd", "snd_ssthresh", "unacked", "sacked", "lost", "retrans", "notsent_bytes", "ca_state", "snd_mss")
 FULL_PACKET = 1500
 
 

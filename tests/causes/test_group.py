@@ -43,11 +43,5 @@ def test_while_the_link_is_full_of_them_no_window_of_one_holds_back_their_work()
     one = _transfer(1, (0, 4, "congestion-window"), (4, 5, "application")) | {"way": "down"}
     other = _transfer(2, (0, 3, "recovery"), (3, 5, "receiver-window")) | {"way": "down"}
     found = group([one, other], {"down": np.array([[1, 3], [4, 5]]) * _S, "up": np.array([[0, 5]]) * _S})
-    want = {
-        "link": 0.4,
-        "congestion-window": 0.2,
-        "receiver-window": 0.2,
-        "recovery": 0.1,
-        "application": 0.1,
-    }
+    want = {"link": 0.4, "congestion-window": 0.2, "receiver-window": 0.2, "recovery": 0.1, "application": 0.1}
     assert found["shares"] == pytest.approx(want)

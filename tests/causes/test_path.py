@@ -147,14 +147,10 @@ def test_the_servers_timestamps_tick_as_told_and_the_client_echoes_them(answers:
 
 
 @pytest.mark.parametrize("view", ["both", "receiver"])
-def test_the_program_says_of_a_thinking_server_that_the_application_was_the_limit(
-    answers: Path, view: str
-) -> None:
+def test_the_program_says_of_a_thinking_server_that_the_application_was_the_limit(answers: Path, view: str) -> None:
     found = write(answers)
     judged = judge(answers, found, view)
     assert judged is not None
     assert judged.answer == "application", (judged.ours, judged.error)
-    assert found["transfers"][0]["shares"]["application"] == pytest.approx(
-        judged.ours["application"], abs=0.05
-    )
+    assert found["transfers"][0]["shares"]["application"] == pytest.approx(judged.ours["application"], abs=0.05)
     assert "server-think-time" in judged.findings

@@ -79,9 +79,7 @@ def test_a_pause_for_repair_while_data_wait_is_recovery(tmp_path: Path) -> None:
     assert "outage" not in seconds
 
 
-def test_a_silence_in_which_a_retry_is_lost_is_an_outage_up_to_the_try_that_came_through(
-    tmp_path: Path,
-) -> None:
+def test_a_silence_in_which_a_retry_is_lost_is_an_outage_up_to_the_try_that_came_through(tmp_path: Path) -> None:
     made = Made(tmp_path)
     begin_s = made.handshake()
     made.call("send", begin_s, begin_s + 0.0001, 3 * MSS)

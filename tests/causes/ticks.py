@@ -36,9 +36,7 @@ class Stamp(NamedTuple):
     """Offset of TSval; TSecr follows."""
 
 
-def coarsen(
-    captures: Mapping[str, Path], addresses: Mapping[bytes, str], ticks_ms: Mapping[str, int]
-) -> None:
+def coarsen(captures: Mapping[str, Path], addresses: Mapping[bytes, str], ticks_ms: Mapping[str, int]) -> None:
     """Rewrite captures in place.
 
     Parameters

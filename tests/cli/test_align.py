@@ -152,10 +152,7 @@ def test_a_session_is_related_and_its_tables_are_kept(session: Path, tmp_path: P
     true = -2_400 * MS - round((fixed["first_ns"] - EPOCH_NS - 2_400 * MS) * 60e-6)
     assert fixed["offset_ns"] == pytest.approx(true, abs=2 * MS)
     assert fixed["skew_ppm"] == pytest.approx(-60, abs=1)
-    assert sorted(p.name for p in (folder / "tables").iterdir()) == [
-        "clock_edges.parquet",
-        "clock_mapping.parquet",
-    ]
+    assert sorted(p.name for p in (folder / "tables").iterdir()) == ["clock_edges.parquet", "clock_mapping.parquet"]
     call("inspect", folder)  # the folder opens as before
 
 

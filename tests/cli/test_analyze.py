@@ -77,12 +77,7 @@ def test_json_says_what_was_sent(two: Path) -> None:
     assert (file["damaged"], file["not_decoded"]) == (None, {})
     first, second = document["connections"]
     assert (first["src"], first["sport"], first["dst"], first["dport"]) == ("10.0.0.1", 40000, "10.0.0.2", 80)
-    assert (second["src"], second["sport"], second["dst"], second["dport"]) == (
-        "fd00::1",
-        50000,
-        "fd00::2",
-        443,
-    )
+    assert (second["src"], second["sport"], second["dst"], second["dport"]) == ("fd00::1", 50000, "fd00::2", 443)
     assert second["start_ns"] == START_NS + 3 * MS
     assert second["start"] == pytest.approx(second["start_ns"] / 1e9)
     assert first["duration_s"] == pytest.approx(0.288)
@@ -110,9 +105,7 @@ def test_missing_values_are_null(folder: Path) -> None:
     assert connection["syn_seen"] is False
     assert connection["forward"]["mss"] is None
     assert connection["forward"]["window_scale"] is None
-    assert connection["forward"]["rtt_ms"] == {"count": 0} | dict.fromkeys(
-        ("min", "mean", "p50", "p95", "max")
-    )
+    assert connection["forward"]["rtt_ms"] == {"count": 0} | dict.fromkeys(("min", "mean", "p50", "p95", "max"))
 
 
 @pytest.mark.parametrize("choice", ["2", "[fd00::1]:50000", "[fd00:0:0::2]:443"])
@@ -123,8 +116,7 @@ def test_connection_is_chosen_by_number_or_endpoint(two: Path, choice: str) -> N
 
 def test_connection_that_does_not_exist(two: Path) -> None:
     assert (
-        "there is no connection 3; the number of connections is 2"
-        in call("analyze", "-c", "3", two, status=1).stderr
+        "there is no connection 3; the number of connections is 2" in call("analyze", "-c", "3", two, status=1).stderr
     )
     assert "10.0.0.9:80" in call("analyze", "-c", "10.0.0.9:80", two, status=1).stderr
 
@@ -202,9 +194,7 @@ def flat(record: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ["=cmd|x.pcap", "+1.pcap", "-1.pcap", "@x.pcap", "\tx.pcap"])
-def test_csv_cells_are_no_formulas(
-    folder: Path, two: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_csv_cells_are_no_formulas(folder: Path, two: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / name).write_bytes(two.read_bytes())
     monkeypatch.chdir(folder)
     done = call("analyze", "--csv", "--", name)

@@ -41,9 +41,7 @@ def test_the_numbers_of_a_radio_and_a_line_for_each_step() -> None:
 def test_seed_and_threshold_are_options() -> None:
     lower = call("testbed", "channel", "ray-1", "--threshold", "-74").stdout
     assert "link down (T_d)  21.5 %" in lower
-    shown = {
-        call("testbed", "channel", "ray-4", "--seed", seed, "--threshold", "-67").stdout for seed in "12"
-    }
+    shown = {call("testbed", "channel", "ray-4", "--seed", seed, "--threshold", "-67").stdout for seed in "12"}
     assert len(shown) == 2
     assert "mean fade (T_f)  -" in call("testbed", "channel", "ray-3").stdout
 
@@ -57,10 +55,7 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (
-            ("cdpd",),
-            "cdpd: the link of this scenario has no ray-traced radio; choose a scenario with [link] kind",
-        ),
+        (("cdpd",), "cdpd: the link of this scenario has no ray-traced radio; choose a scenario with [link] kind"),
         (("ray-9",), "ray-9: no scenario has this name"),
         (("inside.toml",), "inside: the mobile node is inside a building at 0 s"),
         (("ray-1", "-o", "none/power.csv"), "the folder does not exist"),

@@ -116,9 +116,7 @@ def test_formats_lists_every_format() -> None:
 
 def test_doctor_where_all_is_there() -> None:
     shown = run("doctor").stdout
-    assert {"numpy", "plotly", "tcpdump", "packet"} <= {
-        line.split()[1] for line in shown.splitlines()[1:] if line
-    }
+    assert {"numpy", "plotly", "tcpdump", "packet"} <= {line.split()[1] for line in shown.splitlines()[1:] if line}
     assert "MISSING" not in shown
 
 
@@ -139,9 +137,7 @@ def test_doctor_says_what_is_missing_and_how_to_get_it(tmp_path: Path) -> None:
     assert "tshark: install tshark with this system's package manager" in done.stdout
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("setpriv") is None, reason="drops privileges with setpriv"
-)
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="drops privileges with setpriv")
 def test_doctor_without_privileges_names_the_command() -> None:
     powerless = ["setpriv", "--bounding-set=-net_raw,-net_admin"]
     shown = run("doctor", before=powerless).stdout
@@ -169,25 +165,14 @@ def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
 def _asker(script: str, environment: dict[str, str]) -> Callable[..., set[str]]:
     def ask(*words: str) -> set[str]:
         question = f"COMP_WORDS=({' '.join(map(repr, words))}); COMP_CWORD={len(words) - 1}"
-        lines = (
-            f'{script}\n{question}\n_multitracer_completion multitracer\nprintf "%s\\n" "${{COMPREPLY[@]}}"'
-        )
-        done = subprocess.run(
-            ["bash", "-c", lines], env=environment, capture_output=True, text=True, check=True
-        )
+        lines = f'{script}\n{question}\n_multitracer_completion multitracer\nprintf "%s\\n" "${{COMPREPLY[@]}}"'
+        done = subprocess.run(["bash", "-c", lines], env=environment, capture_output=True, text=True, check=True)
         return set(done.stdout.split())
 
     return ask
 
 
-_SIX = (
-    "tcpdump/*.pcap*",
-    "zeek/**/*.pcap*",
-    "pcapplusplus/**/*.pcap*",
-    "gpsd/**/*",
-    "ucc-5g/*.csv",
-    "python-pcapng/*",
-)
+_SIX = ("tcpdump/*.pcap*", "zeek/**/*.pcap*", "pcapplusplus/**/*.pcap*", "gpsd/**/*", "ucc-5g/*.csv", "python-pcapng/*")
 
 
 @pytest.mark.fixtures
@@ -197,12 +182,7 @@ def test_captures_of_others_give_text_or_one_error(pattern: str, fixture_folder:
     found = sorted(path for path in fixture_folder.glob(pattern) if path.is_file())
     for path in found[:: max(1, len(found) // 3)][:3]:
         done = subprocess.run(
-            [*COMMAND, "inspect", path],
-            env=ENVIRONMENT,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
+            [*COMMAND, "inspect", path], env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=60
         )
         assert done.returncode in (0, 1), done.stderr
         assert "bug in MultiTracer" not in done.stderr

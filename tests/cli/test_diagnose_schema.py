@@ -39,9 +39,7 @@ def diagnosed(*args: str | Path) -> dict[str, Any]:
 def test_every_bundled_session_follows_the_schema(session: str) -> None:
     document = diagnosed(SAMPLES / session)
     assert "intervals" not in document
-    assert sum(row["seconds"] for row in document["limits"]) == pytest.approx(
-        document["limits_total_s"], abs=1e-4
-    )
+    assert sum(row["seconds"] for row in document["limits"]) == pytest.approx(document["limits_total_s"], abs=1e-4)
 
 
 @pytest.mark.parametrize(

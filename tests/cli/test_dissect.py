@@ -41,8 +41,7 @@ def test_dissect_shows_the_stack_and_fields_that_wireshark_sees(capture: Path) -
 
 def test_dissect_takes_a_display_filter_and_a_limit(capture: Path) -> None:
     assert [
-        line.split()[0]
-        for line in run("dissect", capture, "--filter", "tcp", env=_LENIENT).stdout.splitlines()
+        line.split()[0] for line in run("dissect", capture, "--filter", "tcp", env=_LENIENT).stdout.splitlines()
     ] == ["2"]
     assert len(run("dissect", capture, "--max-packets", "1", env=_LENIENT).stdout.splitlines()) == 1
     assert run("dissect", capture, "--filter", "sctp", env=_LENIENT).stdout == "no packet matches sctp.\n"

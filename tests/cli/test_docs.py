@@ -40,9 +40,7 @@ def test_examples_name_real_commands_and_options(name: str) -> None:
         words = shlex.split(ours.partition(" > ")[0].partition(" -- ")[0])
         words = words[1:] if words[0] == "sudo" else words
         owner = next(" ".join(words[:n]) for n in (3, 2, 1) if " ".join(words[:n]) in COMMANDS)
-        known = {
-            text for option in _options(COMMANDS[owner]) for text in (*option.opts, *option.secondary_opts)
-        }
+        known = {text for option in _options(COMMANDS[owner]) for text in (*option.opts, *option.secondary_opts)}
         used = {word.partition("=")[0] for word in words if word.startswith("-") and word != "-"}
         assert used <= known, line
 
@@ -61,9 +59,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_on_a_bundled_session_runs(
-    example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_example_on_a_bundled_session_runs(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sample_traces").mkdir()
     for session in (ROOT / "sample_traces").iterdir():
         if f"/{session.name}" in example:

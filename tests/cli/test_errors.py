@@ -124,9 +124,7 @@ def test_output_folder_never_replaces_an_input(
 def test_output_folder_that_does_not_exist(tmp_path: Path, capture: Path) -> None:
     target = tmp_path / "absent" / "a"
     for command in (("analyze", "--json"), ("plot",), ("report",), ("export", "tables")):
-        assert (
-            f"{target}: the folder does not exist" in call(*command, capture, "-o", target, status=1).stderr
-        )
+        assert f"{target}: the folder does not exist" in call(*command, capture, "-o", target, status=1).stderr
 
 
 def test_full_disk(full_device: Path, capture: Path) -> None:
@@ -159,9 +157,7 @@ def test_disk_that_fills_up_leaves_no_half_file(tmp_path: Path, capture: Path) -
 
 
 @pytest.mark.parametrize("command", [("analyze", "--parquet"), ("export", "tables", "--format", "csv")])
-def test_disk_that_fills_up_leaves_no_half_folder(
-    command: tuple[str, ...], tmp_path: Path, capture: Path
-) -> None:
+def test_disk_that_fills_up_leaves_no_half_folder(command: tuple[str, ...], tmp_path: Path, capture: Path) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 
@@ -185,9 +181,7 @@ def test_several_reports_are_each_whole_when_the_disk_fills_up(tmp_path: Path, c
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_signal_that_ends_the_program_leaves_nothing(
-    number: signal.Signals, tmp_path: Path, capture: Path
-) -> None:
+def test_signal_that_ends_the_program_leaves_nothing(number: signal.Signals, tmp_path: Path, capture: Path) -> None:
     """It comes while the folder of tables lies beside its place."""
     (tmp_path / "planted").mkdir()
     (tmp_path / "planted" / "sitecustomize.py").write_text(
@@ -313,11 +307,7 @@ def test_debug_shows_the_traceback_of_a_bug(tmp_path: Path, capture: Path, args:
 
 def test_debug_shows_the_traceback_of_an_error(tmp_path: Path) -> None:
     done = subprocess.run(
-        [*COMMAND, "--debug", "analyze", tmp_path],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
+        [*COMMAND, "--debug", "analyze", tmp_path], env=ENVIRONMENT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
     assert done.stderr.startswith("Traceback (most recent call last)")

@@ -99,9 +99,7 @@ def test_a_figure_without_a_flow_says_why(session: Path, tmp_path: Path) -> None
         (("--figure", "rates", "--window", "nan"), "nan must be a number of seconds"),
     ],
 )
-def test_options_that_have_no_meaning_are_refused(
-    session: Path, options: tuple[str, ...], words: str
-) -> None:
+def test_options_that_have_no_meaning_are_refused(session: Path, options: tuple[str, ...], words: str) -> None:
     assert words in call("plot", *options, session, status=2).stderr
 
 
@@ -118,6 +116,4 @@ def test_analyze_tells_how_evenly_flows_share_the_link() -> None:
 
 def test_analyze_says_why_a_session_has_no_fairness() -> None:
     text = call("analyze", "--fairness", ROOT / "sample_traces" / "cellular_upload").stdout
-    assert (
-        "Fairness of 3 flows: no gap between the transports: there is no time in which all flows ran" in text
-    )
+    assert "Fairness of 3 flows: no gap between the transports: there is no time in which all flows ran" in text

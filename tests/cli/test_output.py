@@ -23,9 +23,7 @@ def capture(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("command", ["report", "plot", "analyze", "align"])
 @pytest.mark.parametrize("name", ["other.pcap", "page.html"])
-def test_output_never_replaces_another_capture(
-    command: str, name: str, capture: Path, tmp_path: Path
-) -> None:
+def test_output_never_replaces_another_capture(command: str, name: str, capture: Path, tmp_path: Path) -> None:
     other = tmp_path / name
     other.write_bytes(capture.read_bytes())
     assert "is a capture" in call(command, "-o", other, capture, status=1).stderr
@@ -33,9 +31,7 @@ def test_output_never_replaces_another_capture(
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_a_capture_of_packets_that_name_this_program_is_kept(
-    order: str, capture: Path, tmp_path: Path
-) -> None:
+def test_a_capture_of_packets_that_name_this_program_is_kept(order: str, capture: Path, tmp_path: Path) -> None:
     packet = ethernet(ipv4(tcp(payload=b"MultiTracer")))
     header = struct.pack(f"{order}5I", 0, 0, 1, len(packet), len(packet))
     other = tmp_path / "other.pcapng"

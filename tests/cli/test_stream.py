@@ -112,9 +112,7 @@ def test_memory_does_not_grow_with_the_stream() -> None:
     assert large < 140
 
 
-def test_a_capture_larger_than_half_of_the_memory_is_a_stream(
-    capture: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_capture_larger_than_half_of_the_memory_is_a_stream(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     complete = call("analyze", capture)
     monkeypatch.setattr(inputs, "MOST_OF_MEMORY", 0)
     done = call("analyze", capture)

@@ -96,11 +96,7 @@ def test_chosen_connection_as_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     target = tmp_path / "out"
     call("export", "tables", "--format", "csv", "-c", "2", "-o", target, capture.name)
     tables = {path.stem: list(csv.DictReader(io.StringIO(path.read_text()))) for path in target.iterdir()}
-    assert {name: len(rows) for name, rows in tables.items()} == {
-        "connections": 1,
-        "directions": 2,
-        "tcp_segments": 20,
-    }
+    assert {name: len(rows) for name, rows in tables.items()} == {"connections": 1, "directions": 2, "tcp_segments": 20}
     (connection,) = tables["connections"]
     assert (connection["connection"], connection["sport"]) == ("2", "40001")
     assert connection["path"] == "'=a.pcap"

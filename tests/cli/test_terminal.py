@@ -33,9 +33,7 @@ def shown(*args: str | Path, columns: int = 100, **streams: object) -> str:
     """Return what `multitracer` writes to a terminal."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    environment = {k: v for k, v in ENVIRONMENT.items() if k not in {"NO_COLOR", "COLUMNS"}} | {
-        "TERM": "xterm"
-    }
+    environment = {k: v for k, v in ENVIRONMENT.items() if k not in {"NO_COLOR", "COLUMNS"}} | {"TERM": "xterm"}
     where = {"stdin": theirs, "stdout": theirs, "stderr": theirs, **streams}
     with subprocess.Popen([*COMMAND, *args], env=environment, **where) as child:  # type: ignore[call-overload]
         os.close(theirs)

@@ -84,10 +84,7 @@ def test_the_size_of_the_environment_can_be_chosen(folders: list[Path]) -> None:
 def test_wishes_that_mean_nothing_are_refused(folders: list[Path], tmp_path: Path) -> None:
     capture = write_conversations(tmp_path / "a.pcap", Conversation())
     assert "cannot be used with transactions" in call("plot", folders[0], "--from", "1", status=2).stderr
-    assert (
-        "--size can be used only"
-        in call("plot", folders[0], "--figure", "cdf", "--size", "64", status=2).stderr
-    )
+    assert "--size can be used only" in call("plot", folders[0], "--figure", "cdf", "--size", "64", status=2).stderr
     assert "--size can be used only" in call("plot", capture, "--size", "64", status=2).stderr
     said = call("plot", capture, "--figure", "cdf", status=1).stderr
     assert "this folder contains no transactions; name folders that `measure run` wrote" in said
@@ -131,9 +128,7 @@ def test_report_of_sessions_with_captures_leads_to_their_reports(tmp_path: Path)
 def test_captures_beside_transactions_are_in_the_way_only_of_one_folder_over_tcp(tmp_path: Path) -> None:
     folders = {
         protocol: write_session(
-            tmp_path / protocol,
-            transactions({64: [1.0, 2.0]}, protocol=protocol),
-            measurement={"protocol": protocol},
+            tmp_path / protocol, transactions({64: [1.0, 2.0]}, protocol=protocol), measurement={"protocol": protocol}
         )
         for protocol in ("tcp", "centauruscomm")
     }

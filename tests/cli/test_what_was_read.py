@@ -50,9 +50,7 @@ def test_stamps_that_are_all_equal_are_poor_and_show_no_round_trip(
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_stamps_of_batches_hide_the_round_trip(
-    reports: Path, native: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stamps_of_batches_hide_the_round_trip(reports: Path, native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not native:
         monkeypatch.setenv("MULTITRACER_NATIVE", "0")
     said = call("inspect", reports / "batch_stamps_64.pcap.gz").stdout
@@ -68,8 +66,7 @@ def test_stamps_of_batches_hide_the_round_trip(
 
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize(
-    ("name", "read", "named"),
-    [("ns_under_us_magic.pcap.gz", "ns", "µs"), ("us_under_ns_magic.pcap.gz", "µs", "ns")],
+    ("name", "read", "named"), [("ns_under_us_magic.pcap.gz", "ns", "µs"), ("us_under_ns_magic.pcap.gz", "µs", "ns")]
 )
 def test_a_wrong_unit_is_found_and_said(
     reports: Path, name: str, read: str, named: str, native: bool, monkeypatch: pytest.MonkeyPatch
@@ -98,17 +95,13 @@ def test_a_unit_can_be_forced_on_commands_that_read(reports: Path) -> None:
     assert "979 ms" in call("analyze", "--time-unit", "us", path).stdout
 
 
-@pytest.mark.parametrize(
-    "name", ["hostile/two-syns.pcap", "hostile/two-syns-1s.pcap", "zeek/mpls-in-vlan.pcap"]
-)
+@pytest.mark.parametrize("name", ["hostile/two-syns.pcap", "hostile/two-syns-1s.pcap", "zeek/mpls-in-vlan.pcap"])
 def test_connections_that_took_no_time_are_no_bug(fixture_folder: Path, name: str) -> None:
     if not (fixture_folder / name).exists():
         pytest.skip(f"no {name}")
     done = call("diagnose", fixture_folder / name)
     assert done.stdout.startswith("2 connections took 0 s: each of them has a single packet")
-    assert (
-        json.loads(call("diagnose", "--json", fixture_folder / name).stdout)["headline"]["limit"] == "unknown"
-    )
+    assert json.loads(call("diagnose", "--json", fixture_folder / name).stdout)["headline"]["limit"] == "unknown"
 
 
 def test_data_before_the_first_sequence_number_are_no_bug(tmp_path: Path) -> None:
@@ -145,7 +138,4 @@ def test_a_single_piece_of_data_far_below_the_first_number_is_no_bug(tmp_path: P
         (158_000, Segment(0, begun + 343, ack=data + 79)),
     ]
     timed = [replace(each, time_ns=START_NS + time_us * 1000) for time_us, each in segments]
-    assert (
-        "Connection 1"
-        in call("diagnose", "--direction", "reverse", write_pcap(tmp_path / "a.pcap", timed)).stdout
-    )
+    assert "Connection 1" in call("diagnose", "--direction", "reverse", write_pcap(tmp_path / "a.pcap", timed)).stdout

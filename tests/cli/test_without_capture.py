@@ -72,14 +72,7 @@ def test_each_value_of_a_series_is_that_of_the_log(csv: Path, tmp_path: Path) ->
     assert [line.split(",")[2] for line in lines[5:]] == ["-95", "-97", "-98", "-98", "-99"]
     assert "# source: " in lines[2]
     rates = (tmp_path / "series" / "Radio_rate_down.csv").read_text().splitlines()
-    assert [line.split(",")[2] for line in rates[5:]] == [
-        "1000000",
-        "2000000",
-        "0",
-        "2500000",
-        "2500000",
-        "3000000",
-    ]
+    assert [line.split(",")[2] for line in rates[5:]] == ["1000000", "2000000", "0", "2500000", "2500000", "3000000"]
 
 
 def test_a_series_names_its_column(csv: Path) -> None:

@@ -136,16 +136,7 @@ class _World:
         self.ids[sender] = (self.ids[sender] + 1) % 65536
         arrives = self.links[sender].carry(now, size)
         packet = Packet(
-            sender,
-            now,
-            arrives,
-            flow,
-            seq % 2**32,
-            ack % 2**32,
-            payload,
-            flags,
-            self.ids[sender],
-            int(now * 1000),
+            sender, now, arrives, flow, seq % 2**32, ack % 2**32, payload, flags, self.ids[sender], int(now * 1000)
         )
         self.packets.append(packet)
         return arrives
@@ -196,9 +187,7 @@ class _Transfer:
     def _data(self, now: float, offset: int) -> None:
         size = min(self.w.case.mss, self.total - offset)
         me, peer = self.sender, 1 - self.sender
-        arrives = self.w.send(
-            now, me, self.flow, self.isn[me] + 1 + offset, self.isn[peer] + 1, size, _ACK | _PSH
-        )
+        arrives = self.w.send(now, me, self.flow, self.isn[me] + 1 + offset, self.isn[peer] + 1, size, _ACK | _PSH)
         if arrives is not None:
             self.w.at(arrives, self._arrived, offset, size)
 
@@ -213,9 +202,7 @@ class _Transfer:
             self.unacked = 0
             me, peer = 1 - self.sender, self.sender
             now = self.w.now
-            arrives = self.w.send(
-                now, me, self.flow, self.isn[me] + 1, self.isn[peer] + 1 + self.expected, 0, _ACK
-            )
+            arrives = self.w.send(now, me, self.flow, self.isn[me] + 1, self.isn[peer] + 1 + self.expected, 0, _ACK)
             if arrives is not None:
                 self.w.at(arrives, self._acked, self.expected)
 
@@ -307,9 +294,7 @@ def _capture(case: Case, packets: list[Packet], at: int, clock: Clock, luck: Any
     }  # fmt: skip
     file = SourceFile(path, "pcap", packets=len(seen))
     file.first_ns, file.last_ns = (int(times.min()), int(times.max())) if len(times) else (None, None)
-    return CaptureTables(
-        [file], Table(SEGMENTS, column), _flows(flows, first), syn_options=Table(SYN_OPTIONS, options)
-    )
+    return CaptureTables([file], Table(SEGMENTS, column), _flows(flows, first), syn_options=Table(SYN_OPTIONS, options))
 
 
 def _flows(numbers: list[int], first: dict[int, int]) -> Table:

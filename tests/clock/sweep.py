@@ -214,9 +214,7 @@ def judge(subject: Subject) -> Result:
     found = relate(subject.near, subject.far)
     seconds = time.process_time() - begin
     truths = [float(subject.truth(e.first_ns)) for e in found]
-    worst = max(
-        range(len(found)), key=lambda k: abs(truths[k] - found[k].offset_ns) / found[k].uncertainty_ns
-    )
+    worst = max(range(len(found)), key=lambda k: abs(truths[k] - found[k].offset_ns) / found[k].uncertainty_ns)
     causal = all(known(e.lower_ns) <= t <= known(e.upper_ns) for e, t in zip(found, truths, strict=True))
     e = found[worst]
     return Result(
@@ -287,9 +285,7 @@ def main() -> None:
         subject = kinds[seed % len(kinds)](seed)
         result = judge(subject)
         results.append(result)
-        fine = result.causal and (
-            options.asymmetric or (result.good and result.inside and result.steps_found)
-        )
+        fine = result.causal and (options.asymmetric or (result.good and result.inside and result.steps_found))
         if options.each or not fine:
             print(f"{subject.name}: {result}", flush=True)  # noqa: T201
     print((table_of_bounds if options.asymmetric else table)(results))  # noqa: T201

@@ -27,9 +27,7 @@ S, MS, US = 1_000_000_000, 1_000_000, 1_000
 NOW = 1_795_252_741 * S
 
 
-def table(
-    host: str, times: np.ndarray, tags: list[str], *, error_ns: int = 50 * US, heard: object = False
-) -> Table:
+def table(host: str, times: np.ndarray, tags: list[str], *, error_ns: int = 50 * US, heard: object = False) -> Table:
     length = len(tags)
     columns = {
         "tag": np.array(tags, dtype="U32"),

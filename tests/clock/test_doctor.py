@@ -198,9 +198,7 @@ def test_scales_zones_and_calendars(offset_s: float, code: str, shift_s: float, 
     assert abs(left) < 2
 
 
-@pytest.mark.parametrize(
-    "offset_s", [0, 0.8, -2.4, 12.7, 17, 19.5, 36, 38.2, 30, 62, 893, 907, 2 * DAY, 400 * DAY]
-)
+@pytest.mark.parametrize("offset_s", [0, 0.8, -2.4, 12.7, 17, 19.5, 36, 38.2, 30, 62, 893, 907, 2 * DAY, 400 * DAY])
 def test_any_other_difference_is_no_fault(offset_s: float) -> None:
     assert related(offset_s) == []
 

@@ -10,13 +10,7 @@ import pytest
 
 from multitracer.clock.sources.logs_without_capture import relate_link, relate_state
 from multitracer.clock.sources.one_way import relate_gps, relate_timestamps
-from multitracer.clock.sources.stalls import (
-    is_bad,
-    relate_radio,
-    relate_stalls,
-    stalls_of_arrivals,
-    stalls_of_readings,
-)
+from multitracer.clock.sources.stalls import is_bad, relate_radio, relate_stalls, stalls_of_arrivals, stalls_of_readings
 from multitracer.errors import ClockError
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
@@ -91,15 +85,9 @@ def drive(seed: int, stalls: int = 36) -> tuple[Times, Times, Mask]:
     long = luck.uniform(0.4, 3.0, stalls)
     begin = np.cumsum(luck.exponential(8.0, stalls) + 3.0 + long) - long
     times = np.arange(0.0, begin[-1] + 20, 0.05)
-    readings = np.arange(0.0, begin[-1] + 20, 0.1) + luck.normal(
-        0, 0.003, len(np.arange(0.0, begin[-1] + 20, 0.1))
-    )
+    readings = np.arange(0.0, begin[-1] + 20, 0.1) + luck.normal(0, 0.003, len(np.arange(0.0, begin[-1] + 20, 0.1)))
     bad = within(readings, begin, long) ^ (luck.random(len(readings)) < 0.005)
-    acks = (
-        times[~within(times, begin, long)]
-        + 0.06
-        + luck.uniform(0, 0.03, int((~within(times, begin, long)).sum()))
-    )
+    acks = times[~within(times, begin, long)] + 0.06 + luck.uniform(0, 0.03, int((~within(times, begin, long)).sum()))
     return stamps(acks), stamps(readings) + SHIFT_NS, bad
 
 
@@ -137,9 +125,7 @@ def test_too_few_stalls_are_refused() -> None:
 def table(schema: Schema, count: int, **columns: Array) -> Table:
     column = {}
     for c in schema:
-        empty = (
-            np.nan if c.dtype == "float64" else NOT_A_TIME if c.unit.startswith("ns") else NA if c.na else 0
-        )
+        empty = np.nan if c.dtype == "float64" else NOT_A_TIME if c.unit.startswith("ns") else NA if c.na else 0
         column[c.name] = np.full(count, "" if c.dtype.startswith("U") else empty, dtype=c.dtype)
     return Table(schema, {**column, **columns})
 

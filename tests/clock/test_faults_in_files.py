@@ -94,9 +94,7 @@ def test_the_same_files_without_a_fault_are_sound(tmp_path: Path) -> None:
 
 def test_a_modems_log_whose_dates_have_day_and_month_exchanged(tmp_path: Path) -> None:
     folder = tmp_path / "drive"
-    shutil.copytree(
-        SAMPLES / "cellular_upload", folder, ignore=shutil.ignore_patterns("clocks.jsonl", "tcp_*")
-    )
+    shutil.copytree(SAMPLES / "cellular_upload", folder, ignore=shutil.ignore_patterns("clocks.jsonl", "tcp_*"))
     begin = int(stamps_of(MOBILE)[0])
     for host, source in (("mobile", MOBILE), ("fixed", FIXED)):
         (folder / host / "tcp-0.pcap.gz").unlink()
@@ -139,13 +137,9 @@ def session(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("begin_s", "says"), [(-3 * DAY, "before mobile begins"), (2.6 * DAY, "after mobile ends")]
-)
+@pytest.mark.parametrize(("begin_s", "says"), [(-3 * DAY, "before mobile begins"), (2.6 * DAY, "after mobile ends")])
 @pytest.mark.parametrize("host", ["mobile", "phone"])
-def test_a_log_that_does_not_overlap_the_packets_is_named(
-    session: Path, host: str, begin_s: float, says: str
-) -> None:
+def test_a_log_that_does_not_overlap_the_packets_is_named(session: Path, host: str, begin_s: float, says: str) -> None:
     write_radio(session / host / "radio.csv", begin_s)
     (complaint,) = complaints(session)
     assert complaint["code"] == "no-overlap"
@@ -164,15 +158,11 @@ def test_a_log_of_many_files_overlaps_if_one_of_them_does(session: Path) -> None
 
 
 @pytest.mark.parametrize(("day", "is_named"), [(0, False), (1, True)])
-def test_a_radio_without_packets_is_held_against_the_positions(
-    tmp_path: Path, day: int, is_named: bool
-) -> None:
+def test_a_radio_without_packets_is_held_against_the_positions(tmp_path: Path, day: int, is_named: bool) -> None:
     write_radio(tmp_path / "drive" / "radio.csv", day * DAY)
     first = int(stamps_of(MOBILE)[0])
     fixes = [f"{first + second * S},3,52.5,{13 + second / 9999}" for second in range(60)]
-    (tmp_path / "drive" / "position.csv").write_text(
-        "\n".join(["time_ns,fix,lat_deg,lon_deg", *fixes]) + "\n"
-    )
+    (tmp_path / "drive" / "position.csv").write_text("\n".join(["time_ns,fix,lat_deg,lon_deg", *fixes]) + "\n")
     said = call("align", "--no-keep", tmp_path / "drive", status=1).stderr  # what its GPS is short of
     assert ("no-overlap in" in said) == is_named
 
@@ -183,10 +173,7 @@ def test_of_two_clocks_the_one_that_was_set_back_an_hour_is_at_fault(reference: 
     near = restamp(MOBILE, tmp_path / "near.pcap", lambda t: t)
     by = {"near": near, "far": far}[reference]
     found = json.loads(call("align", "--json", "--reference", by, near, far).stdout)["doctor"]
-    assert [(each["code"], each["source"]) for each in found] == [
-        ("steps-back", str(far)),
-        ("time-zone", str(far)),
-    ]
+    assert [(each["code"], each["source"]) for each in found] == [("steps-back", str(far)), ("time-zone", str(far))]
     assert found[1]["shift_ns"] == 3600 * S
 
 

@@ -32,9 +32,7 @@ def positions(*, ahead_s: float, skew_ppm: float = 0.0, n: int = 600, quickest_m
     told = fix + np.random.default_rng(4).integers(quickest_ms * MS, 580 * MS, n)
     host = told + round(ahead_s * S) + np.rint((told - NOW) * skew_ppm * 1e-6).astype(np.int64)
     empty = Table.empty(POSITION)
-    columns = {
-        c.name: np.full(n, np.nan if c.dtype == "float64" else 0).astype(c.dtype) for c in empty.schema
-    }
+    columns = {c.name: np.full(n, np.nan if c.dtype == "float64" else 0).astype(c.dtype) for c in empty.schema}
     return Table(POSITION, columns | {"time_ns": host, "fix_time_ns": fix})
 
 
@@ -52,9 +50,7 @@ def test_positions_that_only_the_receiver_stamped_say_nothing_of_a_host() -> Non
     table = positions(ahead_s=1)
     for stamps in (table["fix_time_ns"], np.full(600, NOT_A_TIME)):
         alone = Table(POSITION, table.columns | {"time_ns": stamps})
-        with pytest.raises(
-            ClockError, match=r"cannot determine the clock offset, because .*; what would help"
-        ):
+        with pytest.raises(ClockError, match=r"cannot determine the clock offset, because .*; what would help"):
             relate_gps(alone)
 
 

@@ -44,9 +44,7 @@ BOTH_HOSTS = [("mobile", 1_300), ("fixed", 1_300), ("mobile", -45_000), ("fixed"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("host", "skew_ppm"), [*BOTH_HOSTS, ("fixed", -4_600), ("mobile", 9_000), ("fixed", 30_000)]
-)
+@pytest.mark.parametrize(("host", "skew_ppm"), [*BOTH_HOSTS, ("fixed", -4_600), ("mobile", 9_000), ("fixed", 30_000)])
 def test_a_rate_that_no_quartz_has_is_found_within_its_error(host: str, skew_ppm: float) -> None:
     clock = Clock(offset_s=-3.0, skew_ppm=skew_ppm)
     case = replace(UPLOAD, fixed=clock) if host == "fixed" else replace(UPLOAD, mobile=clock)

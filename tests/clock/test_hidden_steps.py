@@ -85,9 +85,7 @@ def test_packets_that_arrive_before_they_are_sent_widen_the_interval_and_are_tol
     times[stranger] += 60_000_000_000 if sender == 0 else -60_000_000_000
     late.segments.columns["time_ns"] = times
     (sound,), (unexpected,) = relate(near, far), relate(near, late)
-    if (
-        "before they are sent" not in unexpected.notes[0]
-    ):  # the packet went the other way: then it is only slow
+    if "before they are sent" not in unexpected.notes[0]:  # the packet went the other way: then it is only slow
         times[stranger] = 2 * far.segments["time_ns"][stranger] - times[stranger]
         (unexpected,) = relate(near, late)
     assert "before they are sent" in unexpected.notes[0]

@@ -135,11 +135,7 @@ def test_beyond_the_evidence_the_bound_grows() -> None:
 def test_what_cannot_be_placed_is_kept_marked_and_explained() -> None:
     relation = Relation(A, B, (estimate(0),))
     placed = relation.place(np.array([NOW, NOT_A_TIME, -(1 << 62)]))
-    assert placed.status.tolist() == [
-        PlacementStatus.PLACED,
-        PlacementStatus.UNPLACED,
-        PlacementStatus.UNPLACED,
-    ]
+    assert placed.status.tolist() == [PlacementStatus.PLACED, PlacementStatus.UNPLACED, PlacementStatus.UNPLACED]
     assert placed.time_ns.tolist() == [NOW, NOT_A_TIME, NOT_A_TIME]
     assert np.isnan(placed.bound_ns[1:]).all()
     assert "1 without a stamp" in placed.reason

@@ -98,9 +98,7 @@ def test_a_million_packets_at_each_side_are_aligned_in_three_seconds() -> None:
         "seq": np.where(back, 0, np.cumsum(np.where(back, 0, 1448)) % (1 << 32)),
     }
     near = capture(count, time_ns=stamp, **fields)
-    far = capture(
-        count, time_ns=stamp + delay + 1_500_000_000 + ((stamp - stamp[0]) * 3e-5).astype(np.int64), **fields
-    )
+    far = capture(count, time_ns=stamp + delay + 1_500_000_000 + ((stamp - stamp[0]) * 3e-5).astype(np.int64), **fields)
     far = far.where(np.ones(count, dtype=bool))
     order = np.argsort(far.segments["time_ns"], kind="stable")
     far = CaptureTables(far.files, far.segments.take(order), far.flows)
@@ -122,9 +120,7 @@ def _slowness() -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step_ns", [0, 2_000_000_000])
-def test_of_long_captures_runs_are_enough_unless_a_clock_jumps(
-    monkeypatch: pytest.MonkeyPatch, step_ns: int
-) -> None:
+def test_of_long_captures_runs_are_enough_unless_a_clock_jumps(monkeypatch: pytest.MonkeyPatch, step_ns: int) -> None:
     count = 40_000
     luck = np.random.default_rng(5)
     stamp = np.cumsum(luck.exponential(1e6, count)).astype(np.int64) + 10**18

@@ -50,9 +50,7 @@ def check(found: Relation) -> None:
 
 
 @pytest.mark.parametrize("method", ["two captures", "slots of the link"])
-def test_an_error_put_into_a_real_recording_is_recovered_with_no_hint(
-    shifted: ClockGraph, method: str
-) -> None:
+def test_an_error_put_into_a_real_recording_is_recovered_with_no_hint(shifted: ClockGraph, method: str) -> None:
     (relation,) = (r for r in shifted.relations if r.method == method)
     assert (relation.source, relation.target) == (MOBILE, FIXED)
     check(relation)

@@ -128,9 +128,7 @@ def test_a_wrong_claim_of_one_kernel_is_disproved_by_packets(shifted: Path, tmp_
     shutil.copytree(shifted, folder, ignore=shutil.ignore_patterns("rlp.pcapng", "truth"))
     text = (folder / "clocks.jsonl").read_text()
     own = [line for line in text.splitlines() if '"mobile"' in line]
-    (folder / "clocks.jsonl").write_text(
-        "".join(f"{each}\n{each.replace('mobile', 'fixed')}\n" for each in own)
-    )
+    (folder / "clocks.jsonl").write_text("".join(f"{each}\n{each.replace('mobile', 'fixed')}\n" for each in own))
     found = clocks(folder, thorough=False)
     assert "one kernel" not in {relation.method for relation in found.graph.relations}
     (sentence,) = found.warnings
@@ -206,9 +204,7 @@ def test_the_stacked_figure_shades_the_error_of_the_receivers_times(shifted: Pat
     assert not any("±" in trace.name for trace in shared.data)
 
 
-def test_a_connection_is_found_at_the_other_host_though_its_clock_is_hours_away(
-    shifted: Path, tmp_path: Path
-) -> None:
+def test_a_connection_is_found_at_the_other_host_though_its_clock_is_hours_away(shifted: Path, tmp_path: Path) -> None:
     folder = tmp_path / "far"
     scenario = replace(
         load_scenario("clock-shift"), clock=WrongClock(offset_s=7_200.0), limit_s=60.0

@@ -86,24 +86,15 @@ def test_two_hosts_with_the_same_readings_are_one_kernel() -> None:
 
 
 def test_two_hosts_with_readings_of_their_own_are_not() -> None:
-    found = graph(
-        *(reading(t + (host == "fixed") * 1e-6, host=host) for t in range(5) for host in ("mobile", "fixed"))
-    )
+    found = graph(*(reading(t + (host == "fixed") * 1e-6, host=host) for t in range(5) for host in ("mobile", "fixed")))
     with pytest.raises(ClockError):
         found.path(Clock("fixed"), Clock("mobile"))
 
 
 def test_synchronized_kernels_are_related_through_utc_within_their_bounds() -> None:
-    state: dict[str, Any] = {
-        "synchronized": True,
-        "max_error_ns": 8 * MS,
-        "est_error_ns": MS,
-        "offset_ns": 2 * MS,
-    }
+    state: dict[str, Any] = {"synchronized": True, "max_error_ns": 8 * MS, "est_error_ns": MS, "offset_ns": 2 * MS}
     other: dict[str, Any] = {"synchronized": 1, "max_error_ns": 6 * MS}
-    records = [reading(t, **state) for t in range(5)] + [
-        reading(t + 0.1, host="fixed", **other) for t in range(5)
-    ]
+    records = [reading(t, **state) for t in range(5)] + [reading(t + 0.1, host="fixed", **other) for t in range(5)]
     found = graph(*records)
     path = found.path(Clock("mobile"), Clock("fixed"), at_ns=[NOW + 2 * S])
     assert [relation.target for relation in path] == [UTC, Clock("fixed")]
@@ -142,9 +133,7 @@ def test_the_bundled_sessions_hosts_share_their_clocks() -> None:
     assert isinstance(tables, dict)
     found = ClockGraph(list(relations_of_readings(tables["clock_readings"])))
     assert [r.method for r in found.path(Clock("fixed"), Clock("mobile"))] == ["one kernel"]
-    (relation,) = (
-        r for r in found.relations if r.target == Clock("mobile") and r.source.domain == "monotonic"
-    )
+    (relation,) = (r for r in found.relations if r.target == Clock("mobile") and r.source.domain == "monotonic")
     assert relation.estimates[0].uncertainty_ns < 20 * US
 
 

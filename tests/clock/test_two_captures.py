@@ -96,9 +96,7 @@ def test_serialization_of_long_packets_is_no_offset(tmp_path: pathlib.Path) -> N
 
 
 @pytest.mark.slow
-def test_a_session_with_data_both_ways_is_recovered_to_two_milliseconds_and_one_ppm(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_session_with_data_both_ways_is_recovered_to_two_milliseconds_and_one_ppm(tmp_path: pathlib.Path) -> None:
     near, far = virtual("clock-shift", tmp_path / "session", seed=1)
     (e,) = relate(near, far)
     assert abs(e.offset_ns - 800_000_000) < 2e6

@@ -25,9 +25,7 @@ def command(name: str, *options: object) -> list[str]:
 
 def run(name: str, *options: object) -> subprocess.CompletedProcess[str]:
     """Run a collector to its own end."""
-    return subprocess.run(
-        command(name, *options), capture_output=True, text=True, check=False, timeout=PATIENCE_S
-    )
+    return subprocess.run(command(name, *options), capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
 
 @contextmanager

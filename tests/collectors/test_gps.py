@@ -85,9 +85,7 @@ def test_unplugged_silent_and_damaged_are_gaps_with_their_reasons(port: Path, lo
     assert [row["reason"] for row in found["gaps"].rows()] == ["unplugged", "silent"]
     assert found["position"].provenance["bad_lines"] > 10
     for gap in found["gaps"].rows():
-        inside = (found["position"]["time_ns"] > gap["time_ns"]) & (
-            found["position"]["time_ns"] < gap["until_ns"]
-        )
+        inside = (found["position"]["time_ns"] > gap["time_ns"]) & (found["position"]["time_ns"] < gap["until_ns"])
         assert inside.sum() <= 1  # the epoch that was being said when the cable was pulled
     assert [Path(r["port"]).name for r in records(log, "port")] == ["ttyACM0", "ttyACM0", "ttyACM5"]
 

@@ -142,9 +142,7 @@ def test_tags_become_readings(log: Path) -> None:
 def test_signal_ends_it_and_chrony_is_asked_where_it_is(log: Path, tmp_path: Path) -> None:
     """The line is that of chronyc(1); a program that prints it stands for the real one."""
 
-    said = (
-        "D45AC91E,212.90.201.30,3,1500000000.1,-0.000001,0.00002,0.00003,-1.2,0.0,0.04,0.01,0.001,64.2,Normal"
-    )
+    said = "D45AC91E,212.90.201.30,3,1500000000.1,-0.000001,0.00002,0.00003,-1.2,0.0,0.04,0.01,0.001,64.2,Normal"
     chronyc = tmp_path / "bin" / "chronyc"
     chronyc.parent.mkdir()
     chronyc.write_text(f"#!/bin/sh\necho '{said}'\n")

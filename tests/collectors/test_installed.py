@@ -107,18 +107,13 @@ def broken(tmp_path: Path) -> dict[str, str]:
     }
     names = {"acme_taken": "gps", "acme_escape": "escape", "acme_check": "check", "acme_dies": "dies"}
     lines = [f"{names.get(module, module)} = {module}" for module in modules if module != "acme_dies"]
-    modules["acme_dies"] = modules["acme_dies"].replace(
-        "import sys", "if __name__ == '__main__':\n import sys"
-    )
+    modules["acme_dies"] = modules["acme_dies"].replace("import sys", "if __name__ == '__main__':\n import sys")
     points = "\n".join(["[multitracer.collectors]", *lines, "dies = acme_dies", "gone = acme_gone", ""])
     return install(tmp_path / "site", "acme", points, modules)
 
 
 NO_COLLECTOR = "the module has no COLLECTOR with the name 'acme_none'; add COLLECTOR as its last line"
-ESCAPE = (
-    "the name 'escape' or the file suffix '/../../owned' of this collector is not allowed; "
-    "use letters and digits"
-)
+ESCAPE = "the name 'escape' or the file suffix '/../../owned' of this collector is not allowed; use letters and digits"
 TAKEN = "a collector with this name already exists; rename one of the two collectors"
 WARNINGS = [
     r"Warning: collector plug-in acme_broken (acme_broken): no\nfirmware; the collector is not used",
@@ -136,9 +131,7 @@ def test_broken_collectors_are_one_warning_each_and_the_rest_is_recorded(
 ) -> None:
     folder = tmp_path / "drive"
     others = [
-        word
-        for name in ("tcpdump", "sniffer", "tcp_probe", "rlp", "modem", "gps")
-        for word in ("--without", name)
+        word for name in ("tcpdump", "sniffer", "tcp_probe", "rlp", "modem", "gps") for word in ("--without", name)
     ]
     with capturing(folder, broken, *others) as child:
         until(lambda: child.poll() is not None or _ends(folder, "dies") > 1)

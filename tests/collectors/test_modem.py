@@ -64,9 +64,7 @@ def rounds(log: Path, *, beyond: int) -> bool:
 
 
 @pytest.mark.parametrize("profile", sorted(VOICES))
-def test_vendor_is_found_and_its_values_are_those_the_modem_was_told(
-    profile: str, port: Path, log: Path
-) -> None:
+def test_vendor_is_found_and_its_values_are_those_the_modem_was_told(profile: str, port: Path, log: Path) -> None:
     with modem(port, profile, "--chatter", 0.3) as fake:
         fake.set(**HERE)
         with running("modem", log, "--device", port, *QUICK) as child:
@@ -161,9 +159,7 @@ def test_answers_that_come_late_are_nobodys(port: Path, log: Path) -> None:
     assert late
     assert {reading["rssi_dbm"] for r in late for reading in r["shown"]} == {-99}
     radio = tables(log)["radio"]
-    later = radio["rssi_dbm"][
-        (radio["asked_ns"] > tables(log)["gaps"]["until_ns"].min()) & ~radio.missing("rssi_dbm")
-    ]
+    later = radio["rssi_dbm"][(radio["asked_ns"] > tables(log)["gaps"]["until_ns"].min()) & ~radio.missing("rssi_dbm")]
     assert set(later.tolist()) == {-99}
     assert records(log, "unasked")
     for name, prefix in (("AT+CSQ", "+CSQ:"), ("AT+CESQ", "+CESQ:"), ("AT+CREG?", "+CREG:")):
@@ -281,9 +277,7 @@ def write_all(device: int, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signal_ends_it_with_an_end_also_while_it_waits_for_an_answer(
-    number: int, port: Path, log: Path
-) -> None:
+def test_signal_ends_it_with_an_end_also_while_it_waits_for_an_answer(number: int, port: Path, log: Path) -> None:
     with modem(port, "3gpp") as fake:
         fake.do("silent")
         with running("modem", log, "--device", port, "--hz", 5) as child:

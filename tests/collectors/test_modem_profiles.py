@@ -26,10 +26,7 @@ MMCLI = (
     '{"modem":{"signal":{"5g":{"rsrp":"--"},"lte":{"error-rate":"--","rsrp":"-95.00","rsrq":"-12.00",'
     '"rssi":"-65.00","snr":"8.40"},"refresh":{"rate":"1"}}}}'
 )
-QMICLI = (
-    "[/dev/cdc-wdm0] Successfully got signal info\nLTE:\n"
-    "\tRSSI: '-65 dBm'\n\tRSRP: '-95 dBm'\n\tSNR: '8.4 dB'"
-)
+QMICLI = "[/dev/cdc-wdm0] Successfully got signal info\nLTE:\n\tRSSI: '-65 dBm'\n\tRSRP: '-95 dBm'\n\tSNR: '8.4 dB'"
 
 
 @pytest.mark.parametrize("name", sorted(profiles()))
@@ -94,9 +91,7 @@ def program(folder: Path, name: str, script: str) -> dict[str, str]:
 
 
 def collect(log: Path, environment: dict[str, str], condition: Any, *options: object) -> None:
-    child = subprocess.Popen(
-        command("modem", "-o", log, "--hz", 20, *options), env=environment, stderr=subprocess.PIPE
-    )
+    child = subprocess.Popen(command("modem", "-o", log, "--hz", 20, *options), env=environment, stderr=subprocess.PIPE)
     try:
         until(lambda: child.poll() is not None or (log.exists() and condition()))
         child.send_signal(signal.SIGTERM)
@@ -106,9 +101,7 @@ def collect(log: Path, environment: dict[str, str], condition: Any, *options: ob
         child.communicate()
 
 
-@pytest.mark.parametrize(
-    ("tool", "said"), [("mmcli", f"echo '{MMCLI}'"), ("qmicli", f"printf '%b' \"{QMICLI}\\n\"")]
-)
+@pytest.mark.parametrize(("tool", "said"), [("mmcli", f"echo '{MMCLI}'"), ("qmicli", f"printf '%b' \"{QMICLI}\\n\"")])
 def test_tool_that_shares_the_port_is_asked(tool: str, said: str, tmp_path: Path) -> None:
     """A program prints what ModemManager's tool was recorded to print; the tool itself is not installed."""
     log = tmp_path / "radio.jsonl"

@@ -109,9 +109,7 @@ def test_rotation_by_size_loses_nothing_and_reads_as_one_trace(hosts: Namespaces
     complete = segments_of(files)
     assert len(complete.segments) == counts["captured"]
     assert (counts["dropped_kernel"], carried(complete)) == (0, 4_000_000)
-    assert [Path(file.path).name for file in complete.files] == [
-        f"tcpdump-0.pcap{n or ''}" for n in range(len(files))
-    ]
+    assert [Path(file.path).name for file in complete.files] == [f"tcpdump-0.pcap{n or ''}" for n in range(len(files))]
     session = read(tmp_path)
     assert [len(capture.point.paths) for capture in session.captures] == [len(files)]
 
@@ -145,8 +143,7 @@ def test_sniffer_sees_what_tcpdump_sees(interface: str, hosts: Namespaces, tmp_p
         send(hosts, 400, to=to)
     until(lambda: counted(tmp_path, "sniffer") == counted(tmp_path, "tcpdump") > 800 / 65)
     counts = [
-        ended(child, tmp_path / f"{name}.jsonl")
-        for child, name in zip(children, ("tcpdump", "sniffer"), strict=True)
+        ended(child, tmp_path / f"{name}.jsonl") for child, name in zip(children, ("tcpdump", "sniffer"), strict=True)
     ]
     assert counts[0]["captured"] == counts[1]["captured"] > 800 / 65
     assert [count["dropped_kernel"] for count in counts] == [0, 0]
@@ -158,15 +155,11 @@ def test_sniffer_sees_what_tcpdump_sees(interface: str, hosts: Namespaces, tmp_p
     assert np.median(abs(late_ns)) < 100_000, "stamps are the kernel's, not those of reading 20 ms later"
 
 
-def test_where_tcpdump_is_missing_capture_says_that_the_sniffer_is_slower(
-    hosts: Namespaces, tmp_path: Path
-) -> None:
+def test_where_tcpdump_is_missing_capture_says_that_the_sniffer_is_slower(hosts: Namespaces, tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()
     folder = tmp_path / "drive"
-    argv = capture(
-        folder, "-i", "to-b", "--without", "tcp_probe", "--clap", "10.0.1.2:9009", "--clap-every", 1
-    )
+    argv = capture(folder, "-i", "to-b", "--without", "tcp_probe", "--clap", "10.0.1.2:9009", "--clap-every", 1)
     child = hosts.start("a", "env", f"PATH={tools}", *argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     notes = folder / "mobile" / "sniffer-0.jsonl"
     until(lambda: child.poll() is not None or (notes.exists() and records(notes, "clap")))

@@ -55,9 +55,7 @@ def test_radio_and_rate_follow_the_events(seed: int) -> None:
         assert rate_bps(journey, before) > 0
         assert (rate_bps(journey, middle) > 0) == (event.kind in ("stall", "interference", "load"))
         assert ("cell_id" in journey.radio(middle)) == (event.kind != "hole")
-        passed = int(str(journey.radio(event.end_s + 0.1)["cell_id"])) - int(
-            str(journey.radio(before)["cell_id"])
-        )
+        passed = int(str(journey.radio(event.end_s + 0.1)["cell_id"])) - int(str(journey.radio(before)["cell_id"]))
         assert passed == (event.kind == "handover")
 
 
@@ -81,9 +79,7 @@ def numbers(journey: Journey, at_s: float) -> dict[str, float]:
     return {name: float(str(value)) for name, value in journey.radio(at_s).items()}
 
 
-@pytest.mark.parametrize(
-    ("sinr_db", "efficiency"), [(19.9, 3.3223), (20.0, 5.1152), (0.0, 0.6016), (-5.1, 0.0)]
-)
+@pytest.mark.parametrize(("sinr_db", "efficiency"), [(19.9, 3.3223), (20.0, 5.1152), (0.0, 0.6016), (-5.1, 0.0)])
 def test_rate_is_that_of_the_documented_class(
     sinr_db: float, efficiency: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,9 +91,7 @@ def test_what_the_modem_sent_is_kept_byte_for_byte_and_read(tmp_path: Path) -> N
 def test_a_port_that_is_not_there_and_a_log_that_exists_are_one_sentence(tmp_path: Path) -> None:
     done = run("signalling", "--device", tmp_path / "none", "-o", tmp_path / "a.qmdl")
     assert done.returncode == 1
-    assert done.stderr.strip().endswith(
-        "this port does not exist; connect the phone and enable its diagnostic port"
-    )
+    assert done.stderr.strip().endswith("this port does not exist; connect the phone and enable its diagnostic port")
     (tmp_path / "b.qmdl").write_bytes(b"")
     done = run("signalling", "--device", "/dev/null", "-o", tmp_path / "b.qmdl")
     assert (done.returncode, "never overwritten" in done.stderr) == (1, True)

@@ -124,10 +124,7 @@ def test_port_and_address_choose(log: Path, address: str) -> None:
 def test_process_chooses_its_sockets_also_those_it_opens_later(log: Path) -> None:
     with connection() as (client, server):
         holder = subprocess.Popen(
-            [sys.executable, "-c", HOLD_A_CONNECTION],
-            text=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            [sys.executable, "-c", HOLD_A_CONNECTION], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         with holder, running("tcp_info", log, "--pid", os.getpid(), "--hz", 100) as child:
             theirs = int(known(holder.stdout).readline())
@@ -205,9 +202,7 @@ def start_and_die(log: Path, *options: str) -> int:
         "log = pathlib.Path(sys.argv[1])\n"
         "while not (log.exists() and b'clock' in log.read_bytes()): time.sleep(0.01)\n"
     )
-    subprocess.run(
-        [sys.executable, "-c", program, str(log), *command("tcp_info", "-o", log, *options)], check=True
-    )
+    subprocess.run([sys.executable, "-c", program, str(log), *command("tcp_info", "-o", log, *options)], check=True)
     return records(log, "header")[0]["pid"]
 
 
@@ -227,10 +222,7 @@ def test_it_outlives_that_process_if_asked(log: Path) -> None:
 
 @pytest.mark.realtime  # the newest record within 200 ms
 def test_kill_costs_at_most_the_record_it_was_writing(log: Path) -> None:
-    with (
-        connection() as (_, server),
-        running("tcp_info", log, "--hz", 500, "--port", port_of(server)) as child,
-    ):
+    with connection() as (_, server), running("tcp_info", log, "--hz", 500, "--port", port_of(server)) as child:
         time.sleep(0.5)
         assert end(child, signal.SIGKILL) == -signal.SIGKILL
         killed_ns = time.monotonic_ns()
@@ -254,10 +246,7 @@ def test_rounds_that_did_not_happen_are_counted(log: Path) -> None:
     assert long["until_ns"] - long["since_ns"] >= 490_000_000
 
 
-@given(
-    hz=st.floats(10, 1000),
-    lateness_ns=st.lists(st.integers(0, 200_000_000), min_size=1, max_size=60),
-)
+@given(hz=st.floats(10, 1000), lateness_ns=st.lists(st.integers(0, 200_000_000), min_size=1, max_size=60))
 def test_schedule_keeps_to_its_instants_however_late_a_round_is(hz: float, lateness_ns: list[int]) -> None:
     schedule = Schedule(hz=hz, poisson=False, start_ns=0)
     passed = 0

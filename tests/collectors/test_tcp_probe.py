@@ -181,10 +181,7 @@ def test_19000_events_a_second_are_recorded_without_loss(log: Path) -> None:
 
 def test_events_that_found_no_room_are_counted(log: Path) -> None:
     options = ("--buffer-kib", 8)
-    with (
-        connection() as ends,
-        running("tcp_probe", log, "--port", ends[1].getsockname()[1], *options) as child,
-    ):
+    with connection() as ends, running("tcp_probe", log, "--port", ends[1].getsockname()[1], *options) as child:
         before, merged = sum(map(segments_in, ends)), merged_in_backlog()
         child.send_signal(signal.SIGSTOP)
         flood(*ends, seconds=0.3, rate=1e6)

@@ -123,9 +123,7 @@ def ours(corpus: Corpus, *, with_receiver: bool = False) -> dict[bool, Score]:
     return scores
 
 
-def _score(
-    score: Score, truth: dict[int, tuple[str, str]], near: Analysis, number: int, far: Analysis | None
-) -> None:
+def _score(score: Score, truth: dict[int, tuple[str, str]], near: Analysis, number: int, far: Analysis | None) -> None:
     segments = near.tcp_segments(number)
     beside = OtherLogs(receiver=far.tcp_segments(number) if far else None)
     vantage = int(near.directions["vantage"][2 * (number - 1)])

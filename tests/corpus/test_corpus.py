@@ -35,9 +35,7 @@ def test_sender_without_timestamps_tells_fewer_but_seldom_wrongly(corpus: Corpus
 
 
 @pytest.mark.parametrize("stamped", [True, False])
-def test_data_that_a_sack_had_reported_are_spurious_if_the_sender_forgets_it(
-    stamped: bool, tmp_path: Path
-) -> None:
+def test_data_that_a_sack_had_reported_are_spurious_if_the_sender_forgets_it(stamped: bool, tmp_path: Path) -> None:
     score = ours(Corpus.of(FORGETFUL[:40], tmp_path))[stamped]
     assert score.truly_spurious >= 15
     assert score.recall >= (0.95 if stamped else 0.85)

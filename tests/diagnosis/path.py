@@ -19,13 +19,7 @@ if TYPE_CHECKING:
     from multitracer.lab.simulator.host import SimulatedHost
 
 ROAD = Drive(
-    rate_bps=4_000_000,
-    delay_ns=20 * NS_PER_MS,
-    queue_packets=50,
-    loss=0,
-    ack_loss=0,
-    stalls=(),
-    handshake_ns=0,
+    rate_bps=4_000_000, delay_ns=20 * NS_PER_MS, queue_packets=50, loss=0, ack_loss=0, stalls=(), handshake_ns=0
 )
 """4 Mbit/s, 43 ms with a full segment: 13 packets are on their way, the queue holds the rest of the 50."""
 

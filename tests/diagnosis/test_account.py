@@ -168,11 +168,7 @@ def test_a_poor_radio_lowers_the_throughput_not_the_utilization(
 
 @pytest.mark.parametrize(
     ("name", "event"),
-    [
-        ("one-reset-vj", "reset_started"),
-        ("fig10-backoff", "reset_started"),
-        ("slow-writer", "packet_dropped"),
-    ],
+    [("one-reset-vj", "reset_started"), ("fig10-backoff", "reset_started"), ("slow-writer", "packet_dropped")],
 )
 def test_waiting_for_the_timer_links_to_what_lost_the_segment(
     name: str, event: str, account_of: Callable[[str], LinkAccount]
@@ -218,21 +214,16 @@ def test_every_class_has_a_scenario(name: str, use: Use, account_of: Callable[[s
 def test_a_segment_that_is_partly_new_is_split_by_bytes(account_of: Callable[[str], LinkAccount]) -> None:
     found = account_of("slow-writer")
     transfer = found.transfer
-    partial = transfer.data[
-        (transfer.sender["kind"][transfer.data] & SegmentKind.PARTIAL_RETRANSMISSION) != 0
-    ]
+    partial = transfer.data[(transfer.sender["kind"][transfer.data] & SegmentKind.PARTIAL_RETRANSMISSION) != 0]
     carriages = known(found.joined).carriages
     again = known(found.joined).carriage_of[partial]
-    both = (carriages["new_bytes"][again] > 0) & (
-        carriages["new_bytes"][again] < carriages["payload_bytes"][again]
-    )
+    both = (carriages["new_bytes"][again] > 0) & (carriages["new_bytes"][again] < carriages["payload_bytes"][again])
     assert both.any()
     row = int(partial[both][0])
     carriage = int(again[both][0])
     mine = (found.uses["source"] == "sender") & (found.uses["row"] == row)
     seconds = {
-        use: found.uses["seconds"][mine & (found.uses["use"] == use)].sum()
-        for use in (Use.USEFUL, Use.REDUNDANT)
+        use: found.uses["seconds"][mine & (found.uses["use"] == use)].sum() for use in (Use.USEFUL, Use.REDUNDANT)
     }
     share = carriages["new_bytes"][carriage] / carriages["payload_bytes"][carriage]
     assert seconds[Use.USEFUL] / sum(seconds.values()) == pytest.approx(share)
@@ -247,9 +238,7 @@ def test_waiting_before_a_loss_is_not_the_timers(account_of: Callable[[str], Lin
     assert before.tolist() == [Use.IDLE_APP]
 
 
-def test_recovery_with_a_full_advertised_window_is_no_closed_window(
-    account_of: Callable[[str], LinkAccount],
-) -> None:
+def test_recovery_with_a_full_advertised_window_is_no_closed_window(account_of: Callable[[str], LinkAccount]) -> None:
     found = account_of("fig7-overflow")
     assert found.seconds[Use.IDLE_RWND] == 0
     recovering = account_of("fig8-resets-plain").uses

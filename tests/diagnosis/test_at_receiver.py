@@ -44,9 +44,7 @@ def test_a_path_without_a_silence_has_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("queue_packets", "bloated"), [(200, True), (10, False)])
-def test_a_long_queue_shows_in_the_senders_timestamps(
-    tmp_path: Path, queue_packets: int, bloated: bool
-) -> None:
+def test_a_long_queue_shows_in_the_senders_timestamps(tmp_path: Path, queue_packets: int, bloated: bool) -> None:
     drive = replace(ROAD, delay_ns=5 * NS_PER_MS, queue_packets=queue_packets)
     assert ("bufferbloat" in kinds(_received(tmp_path, drive, size=4_000_000))) is bloated
 

@@ -90,9 +90,7 @@ def test_waiting_for_a_contended_channel_is_access(account_of: Callable[[str], L
     assert found.utilization > 0.85, "the cell's other users are no loss of TCP's"
 
 
-def test_the_first_sentence_says_that_the_channel_was_waited_for(
-    transfer_of: Callable[[str], Transfer],
-) -> None:
+def test_the_first_sentence_says_that_the_channel_was_waited_for(transfer_of: Callable[[str], Transfer]) -> None:
     assert channel_use(diagnose(transfer_of("cdpd-contended"))).endswith("its turn on a shared channel.")
 
 

@@ -64,11 +64,7 @@ def near_outage(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("cells", "weak_s", "cause"),
-    [
-        ({0: 1}, (15, 20), "coverage"),
-        ({0: 1, 17: 2}, (0, 0), "handover"),
-        ({0: 1}, (0, 0), "unknown"),
-    ],
+    [({0: 1}, (15, 20), "coverage"), ({0: 1, 17: 2}, (0, 0), "handover"), ({0: 1}, (0, 0), "unknown")],
 )
 def test_outage_has_the_cause_that_the_radio_shows(
     tmp_path: Path, cells: dict[float, int], weak_s: tuple[float, float], cause: str
@@ -123,11 +119,7 @@ def _handover(diagnosis: Diagnosis | None) -> tuple[Finding, float]:
     """Return the finding, and for how long the transfer stood still in all."""
     assert diagnosis is not None
     (handover,) = (each for each in diagnosis.findings if each.kind == "handover")
-    stops = (
-        each
-        for each in diagnosis.limited.shares
-        if each.limit == Limit.OUTAGE or each.part == LimitSubtype.TIMER
-    )
+    stops = (each for each in diagnosis.limited.shares if each.limit == Limit.OUTAGE or each.part == LimitSubtype.TIMER)
     return handover, sum(each.seconds for each in stops)
 
 

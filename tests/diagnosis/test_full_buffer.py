@@ -77,9 +77,7 @@ def test_a_writer_that_waits_for_a_third_of_its_buffer_is_limited_by_it() -> Non
     assert full.total_ns > 0.9 * (TURNS - 1) * TURN_NS
 
 
-@pytest.mark.parametrize(
-    ("late_ns", "ack_every_ns"), [(25 * NS_PER_MS, TURN_NS), (7 * NS_PER_MS // 10, NS_PER_MS)]
-)
+@pytest.mark.parametrize(("late_ns", "ack_every_ns"), [(25 * NS_PER_MS, TURN_NS), (7 * NS_PER_MS // 10, NS_PER_MS)])
 def test_a_program_that_writes_in_its_own_time_is_not(late_ns: int, ack_every_ns: int) -> None:
     """Also where ACKs come so often that one is always near."""
     assert not full_buffer(observed(late_ns, ack_every_ns=ack_every_ns)).total_ns

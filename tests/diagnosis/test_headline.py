@@ -60,9 +60,9 @@ def test_the_receivers_capture_alone_does_not_tell_what_the_sender_waited_for() 
     assert math.isnan(found.account.utilization)
     assert channel_use(found) == ""
     assert found.limited.view is Viewpoint.RECEIVER
-    assert {row.confidence for row in found.limited.shares if row.limit is not Limit.HANDSHAKE} == {
-        Confidence.WEAK
-    }, "there are no timestamps"
+    assert {row.confidence for row in found.limited.shares if row.limit is not Limit.HANDSHAKE} == {Confidence.WEAK}, (
+        "there are no timestamps"
+    )
 
 
 def test_the_senders_capture_alone_does() -> None:

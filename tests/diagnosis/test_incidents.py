@@ -37,9 +37,7 @@ def of(found: Callable[[str], Diagnosis]) -> Callable[..., list[Incident]]:
         return diagnosis.transfer.begin_ns + round(second * NS_PER_S)
 
     def made(*some: tuple[str, float, float, float]) -> list[Incident]:
-        findings = [
-            Finding(kind, at_ns(begin), at_ns(end), cost, None, (), kind) for kind, begin, end, cost in some
-        ]
+        findings = [Finding(kind, at_ns(begin), at_ns(end), cost, None, (), kind) for kind, begin, end, cost in some]
         return replace(diagnosis, find=lambda _: findings).incidents
 
     return made
@@ -53,9 +51,7 @@ def test_each_finding_is_part_of_exactly_one_incident(found: Callable[[str], Dia
         assert all(each.cost_s <= diagnosis.account.total_s for each in diagnosis.incidents)
 
 
-def test_what_a_reset_brought_about_is_one_incident_named_by_the_reset(
-    found: Callable[[str], Diagnosis],
-) -> None:
+def test_what_a_reset_brought_about_is_one_incident_named_by_the_reset(found: Callable[[str], Diagnosis]) -> None:
     diagnosis = found("fig8-resets-vj")
     holes = [each for each in diagnosis.incidents if each.kind == "link-reset"]
     assert len(holes) == 2
@@ -71,9 +67,7 @@ def test_overflows_of_one_queue_are_one_entry_with_their_number(found: Callable[
     (aggregated,) = [each for each in diagnosis.incidents if each.kind == "local-buffer-overflow"]
     assert aggregated.count == len(aggregated.parts) == 26
     assert "happened 26 times" in aggregated.sentence
-    assert aggregated.cost_s == pytest.approx(
-        sum(diagnosis.findings[part].cost_s for part in aggregated.parts)
-    )
+    assert aggregated.cost_s == pytest.approx(sum(diagnosis.findings[part].cost_s for part in aggregated.parts))
 
 
 def test_holes_apart_are_incidents_apart(of: Callable[..., list[Incident]]) -> None:

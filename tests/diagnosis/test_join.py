@@ -70,15 +70,7 @@ def joined(transfer: Transfer) -> Join:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "fig8-resets-vj",
-        "fig8-resets-plain",
-        "fig10-backoff",
-        "fig5-typical",
-        "second-connection",
-        "download",
-        *OWN,
-    ],
+    ["fig8-resets-vj", "fig8-resets-plain", "fig10-backoff", "fig5-typical", "second-connection", "download", *OWN],
 )
 def test_the_fate_of_every_packet_is_the_truth(
     name: str, session_of: Callable[..., Path], transfer_of: Callable[..., Transfer]
@@ -132,9 +124,7 @@ def test_frames_of_a_segment_say_how_often_each_was_sent(transfer_of: Callable[.
 
 
 @pytest.mark.parametrize("name", ["clean-bulk", "lossy", "fig5-typical"])
-def test_the_five_stages_add_up_to_the_way_from_queue_to_host(
-    name: str, transfer_of: Callable[..., Transfer]
-) -> None:
+def test_the_five_stages_add_up_to_the_way_from_queue_to_host(name: str, transfer_of: Callable[..., Transfer]) -> None:
     transfer = transfer_of(name, OWN.get(name))
     carriages = joined(transfer).carriages
     arrived = (carriages["fate"] == Fate.DELIVERED) & (carriages["queued_tick"] != NA)

@@ -80,14 +80,11 @@ def test_a_client_that_thinks_is_the_limit(tmp_path: Path) -> None:
     assert slow.numbers["median_s"] == pytest.approx(1.0, abs=0.01), "without the round trip"
     assert "server-think-time" not in kinds(found)
     assert re.match(
-        r"Mostly the client: it let 9\.\d s go by before it asked, \d+ times, usually 1 s ",
-        found.headline.sentence,
+        r"Mostly the client: it let 9\.\d s go by before it asked, \d+ times, usually 1 s ", found.headline.sentence
     )
 
 
-def test_a_client_that_thinks_is_told_if_no_request_of_it_was_lost(
-    tmp_path: Path,
-) -> None:
+def test_a_client_that_thinks_is_told_if_no_request_of_it_was_lost(tmp_path: Path) -> None:
     """Only both captures show that: from the server's alone a lost request is as good a reason."""
     exchange, at_ms, lost = at_the_server(), 50.1, []
     for turn in range(10):
@@ -111,9 +108,7 @@ def test_a_client_that_thinks_is_told_if_no_request_of_it_was_lost(
 
 
 @pytest.mark.parametrize("pause_ms", [0, 400])
-def test_an_answer_that_a_slow_link_delivers_late_is_no_pause_of_the_client(
-    tmp_path: Path, pause_ms: int
-) -> None:
+def test_an_answer_that_a_slow_link_delivers_late_is_no_pause_of_the_client(tmp_path: Path, pause_ms: int) -> None:
     exchange, at_ms = at_the_server(), 50.1
     way_ms: dict[Segment, int] = {}
     for turn in range(10):

@@ -87,9 +87,7 @@ def test_without_a_syn_there_is_no_handshake(tmp_path: Path, data_sender: bool) 
 
 def test_of_packets_without_options_nothing_is_sure(tmp_path: Path) -> None:
     header, records = _records(_end(data_sender=True))
-    cut = [
-        (head[:8] + struct.pack("<I", min(len(body), 40)) + head[12:], body[:40]) for head, body in records
-    ]
+    cut = [(head[:8] + struct.pack("<I", min(len(body), 40)) + head[12:], body[:40]) for head, body in records]
     document = _diagnosed(tmp_path / "cut.pcap", header, cut)
     assert {row["confidence"] for row in document["limits"] if row["limit"] != "handshake"} == {"weak"}
 
@@ -102,9 +100,7 @@ def test_a_window_of_unknown_scale_limits_nothing(tmp_path: Path) -> None:
 
 def test_packets_that_all_carry_one_time_tell_nothing(tmp_path: Path) -> None:
     header, records = _records(_end(data_sender=True))
-    document = _diagnosed(
-        tmp_path / "a.pcap", header, [(bytes(8) + head[8:], body) for head, body in records]
-    )
+    document = _diagnosed(tmp_path / "a.pcap", header, [(bytes(8) + head[8:], body) for head, body in records])
     assert [(row["limit"], row["confidence"]) for row in document["limits"]] == [("unknown", "weak")]
     assert "all packets carry the same time" in document["headline"]["sentence"]
     assert document["findings"] == []

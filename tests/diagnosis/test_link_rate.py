@@ -48,9 +48,7 @@ def test_a_policer_is_told_by_what_it_passes(tmp_path: Path) -> None:
 
 def test_acks_in_bunches_do_not_tell_the_rate_behind_a_policer(tmp_path: Path) -> None:
     drive = replace(ROAD, rate_bps=100_000_000, delay_ns=10 * NS_PER_MS, queue_packets=400)
-    found = diagnosed(
-        tmp_path, drive, both=False, size=6_000_000, policed_bps=12_000_000, bucket_bytes=30_000
-    )
+    found = diagnosed(tmp_path, drive, both=False, size=6_000_000, policed_bps=12_000_000, bucket_bytes=30_000)
     policer = of(found, "policer")
     assert "the link itself is faster" in policer.sentence
     assert "link_bytes_per_s" not in policer.numbers

@@ -173,11 +173,7 @@ def test_a_dead_way_back_is_an_outage_of_the_acks(tmp_path: Path) -> None:
     found = _silence(300, 900, 2100, answered=2150, covers=8).diagnosed(tmp_path)
     (incident,) = [each for each in found.incidents if each.kind == "outage"]
     assert "nothing came back" in incident.sentence
-    assert {found.findings[part].kind for part in incident.parts} == {
-        "outage",
-        "ack-loss",
-        "exponential-back-off",
-    }
+    assert {found.findings[part].kind for part in incident.parts} == {"outage", "ack-loss", "exponential-back-off"}
     assert incident.cost_s == pytest.approx(2.1), "three findings of one wait"
 
 

@@ -27,15 +27,7 @@ from tests.diagnosis.path import ROAD, diagnosed
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.limited import Limited
 
-FAULTS = {
-    "ack-loss",
-    "random-loss",
-    "policer",
-    "bufferbloat",
-    "outage",
-    "blackout",
-    "path-mtu-black-hole",
-}
+FAULTS = {"ack-loss", "random-loss", "policer", "bufferbloat", "outage", "blackout", "path-mtu-black-hole"}
 """What nobody may be told of a path that is well."""
 _EQUAL_ENDS = re.compile(r"\b([\d.]+)( \w?bit/s)? to \1\b")
 views = pytest.mark.parametrize("both", [True, False], ids=["both", "sender"])
@@ -205,9 +197,7 @@ def test_one_segment_more_in_the_queue_of_a_slow_link_is_no_longer_path() -> Non
     sent_ns[50:] -= 18 * NS_PER_MS
     assert not len(path_changes(sent_ns, one_more))
     assert path_changes(sent_ns, 3 * one_more).tolist() == [50]
-    assert path_changes(
-        np.arange(100) * 18 * NS_PER_MS, one_more + NS_PER_MS * (one_more > NS_PER_MS)
-    ).tolist() == [50]
+    assert path_changes(np.arange(100) * 18 * NS_PER_MS, one_more + NS_PER_MS * (one_more > NS_PER_MS)).tolist() == [50]
 
 
 def test_a_link_that_becomes_slower_changed_its_rate(tmp_path: Path) -> None:
@@ -220,11 +210,7 @@ def test_a_link_that_becomes_slower_changed_its_rate(tmp_path: Path) -> None:
 
 
 def test_others_on_the_link_are_told_from_both_ends_and_do_not_change_its_rate(tmp_path: Path) -> None:
-    others: dict[str, Any] = {
-        "others_from_ns": 2 * NS_PER_S,
-        "others_until_ns": 4 * NS_PER_S,
-        "others_bps": 2_000_000,
-    }
+    others: dict[str, Any] = {"others_from_ns": 2 * NS_PER_S, "others_until_ns": 4 * NS_PER_S, "others_bps": 2_000_000}
     found = diagnosed(tmp_path, size=3_000_000, **others)
     shared = of(found, "competing-traffic")
     assert shared.numbers["others_share"] == pytest.approx(0.5, abs=0.1)
@@ -251,11 +237,7 @@ def test_gaps_of_whole_packets_are_others_and_even_longer_ones_a_slower_link(
 
 
 def test_one_end_cannot_tell_others_from_a_slower_link(tmp_path: Path) -> None:
-    others: dict[str, Any] = {
-        "others_from_ns": 2 * NS_PER_S,
-        "others_until_ns": 4 * NS_PER_S,
-        "others_bps": 2_000_000,
-    }
+    others: dict[str, Any] = {"others_from_ns": 2 * NS_PER_S, "others_until_ns": 4 * NS_PER_S, "others_bps": 2_000_000}
     found = diagnosed(tmp_path, both=False, size=3_000_000, **others)
     assert not {"competing-traffic", "rate-change"} & kinds(found)
 
@@ -312,9 +294,7 @@ def test_a_small_segment_that_waits_for_a_delayed_ack(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("delayed_ms", "gap_ms"), [(0, 0.3), (40, 30)])
-def test_nothing_waited_for_an_ack_at_once_or_for_the_program(
-    tmp_path: Path, delayed_ms: float, gap_ms: float
-) -> None:
+def test_nothing_waited_for_an_ack_at_once_or_for_the_program(tmp_path: Path, delayed_ms: float, gap_ms: float) -> None:
     found = _writes(delayed_ms=delayed_ms, gap_ms=gap_ms).diagnosed(tmp_path)
     assert "nagle-delayed-ack" not in kinds(found)
 

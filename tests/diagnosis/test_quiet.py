@@ -102,9 +102,7 @@ def _held(found: Diagnosis) -> dict[tuple[Limit, LimitSubtype], float]:
 
 def _window_s(found: Diagnosis) -> float:
     held = _held(found)
-    return sum(
-        held.get((limit, LimitSubtype.NONE), 0.0) for limit in (Limit.SLOW_START, Limit.CONGESTION_WINDOW)
-    )
+    return sum(held.get((limit, LimitSubtype.NONE), 0.0) for limit in (Limit.SLOW_START, Limit.CONGESTION_WINDOW))
 
 
 @pytest.mark.parametrize("stamped", [True, False])

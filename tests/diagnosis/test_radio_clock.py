@@ -65,7 +65,5 @@ def test_a_log_that_the_packets_contradict_is_left_out_of_the_causes(tmp_path: P
 
 
 def test_a_clock_that_is_set_back_moves_no_change_of_cell_before_the_transfer(tmp_path: Path) -> None:
-    incidents, _ = diagnosed(
-        tmp_path / "drive", BETWEEN, off_s=lambda second: 0.0 if second < BETWEEN else -3600.0
-    )
+    incidents, _ = diagnosed(tmp_path / "drive", BETWEEN, off_s=lambda second: 0.0 if second < BETWEEN else -3600.0)
     assert handovers(incidents) == []

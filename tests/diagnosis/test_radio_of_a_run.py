@@ -99,17 +99,13 @@ def _of(found: Diagnosis, kind: str) -> list[Finding]:
 
 
 @pytest.mark.root
-def test_a_modem_without_signal_limits_and_its_new_channel_is_a_handover(
-    session: Path, tmp_path: Path
-) -> None:
+def test_a_modem_without_signal_limits_and_its_new_channel_is_a_handover(session: Path, tmp_path: Path) -> None:
     found = _with_modem(session, "drive", tmp_path)
     (handover,) = _of(found, "handover")
     assert "channel: 512 before, 600 after" in handover.sentence
     assert handover.cost_s > 1, "the link was down at that moment"
     limits = _of(found, "radio-limited")
-    assert {
-        words in " ".join(each.sentence for each in limits) for words in ("no signal", "blocks failed")
-    } == {True}
+    assert {words in " ".join(each.sentence for each in limits) for words in ("no signal", "blocks failed")} == {True}
     assert all(place.startswith("radio:") for each in [handover, *limits] for place in each.evidence)
 
 

@@ -66,9 +66,7 @@ def seconds(found: Diagnosis, part: LimitSubtype) -> float:
 
 
 @pytest.mark.parametrize("at_client", [True, False])
-def test_requests_without_a_pause_between_them_wait_for_the_path_alone(
-    tmp_path: Path, at_client: bool
-) -> None:
+def test_requests_without_a_pause_between_them_wait_for_the_path_alone(tmp_path: Path, at_client: bool) -> None:
     found = turns(at_client=at_client).diagnosed(tmp_path, reverse=True)
     assert found.headline.part is LimitSubtype.LATENCY
     assert found.headline.sentence.startswith(
@@ -173,9 +171,7 @@ def test_a_window_that_holds_what_is_written_does_not_limit(tmp_path: Path) -> N
     exchange.note(1.1, 0, seq=_CLIENT, ack=_SERVER, window=29_000)
     for turn in range(8):
         at_ms = 100 + 400 * turn
-        exchange.note(
-            at_ms, 0, seq=_CLIENT + 80 * turn, ack=_SERVER, payload=80, window=29_000, flags=ACK | 8
-        )
+        exchange.note(at_ms, 0, seq=_CLIENT + 80 * turn, ack=_SERVER, payload=80, window=29_000, flags=ACK | 8)
         exchange.note(at_ms + 1, 1, seq=_SERVER, ack=_CLIENT + 80 * (turn + 1), window=29_000)
     found = exchange.diagnosed(tmp_path)
     assert found.headline.limit is Limit.APPLICATION

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 def windows(
-    count: int,
-    window: Callable[[int], int],
-    service_ms: Callable[[int], float],
-    path_ms: Callable[[int], float],
+    count: int, window: Callable[[int], int], service_ms: Callable[[int], float], path_ms: Callable[[int], float]
 ) -> tuple[Exchange, list[float]]:
     """Return segments that a window sets free, one behind the other on a link, and when each was sent.
 

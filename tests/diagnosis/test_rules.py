@@ -31,12 +31,8 @@ if TYPE_CHECKING:
 _HEAD = "[tcp]\nmtu_bytes = 512\n[[traffic]]\nbytes = {}\n"
 OWN = {
     "spurious": _HEAD.format(30_000) + '[[event]]\nkind = "xoff"\nat_s = 4\nduration_s = 9\n',
-    "competing": "[link]\nn2 = 60\n"
-    + _HEAD.format(30_000)
-    + '[[event]]\nkind = "fade"\nat_s = 3\nduration_s = 8\n',
-    "blackout": "[link]\nn2 = 60\n"
-    + _HEAD.format(30_000)
-    + '[[event]]\nkind = "fade"\nat_s = 12\nduration_s = 14\n',
+    "competing": "[link]\nn2 = 60\n" + _HEAD.format(30_000) + '[[event]]\nkind = "fade"\nat_s = 3\nduration_s = 8\n',
+    "blackout": "[link]\nn2 = 60\n" + _HEAD.format(30_000) + '[[event]]\nkind = "fade"\nat_s = 12\nduration_s = 14\n',
     "dropped": 'limit_s = 200\n[link]\nwhen_exhausted = "drop-call"\n'
     + _HEAD.format(60_000)
     + '[[event]]\nkind = "fade"\nat_s = 20\nduration_s = 60\n',
@@ -71,8 +67,7 @@ EXPECTED = {
     "spurious": DEEP | {"spurious-timeout", "exponential-back-off"},
     "competing": DEEP
     | {"competing-retransmission", "spurious-timeout", "exponential-back-off", "rlp-retransmission-burst"},
-    "blackout": DEEP
-    | {"blackout", "competing-retransmission", "spurious-timeout", "rlp-retransmission-burst"},
+    "blackout": DEEP | {"blackout", "competing-retransmission", "spurious-timeout", "rlp-retransmission-burst"},
     "dropped": {"overbuffered-link", "dropped-call"},
 }
 
@@ -91,9 +86,7 @@ def _of(diagnosis: Diagnosis, kind: str) -> list[Finding]:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_each_diagnosis_fires_where_its_cause_is_and_nowhere_else(
-    found: Callable[[str], Diagnosis], name: str
-) -> None:
+def test_each_diagnosis_fires_where_its_cause_is_and_nowhere_else(found: Callable[[str], Diagnosis], name: str) -> None:
     kinds = _kinds(found(name))
     assert kinds - QUEUES == EXPECTED[name]
     assert "bufferbloat" not in kinds or "overbuffered-link" in kinds
@@ -142,9 +135,7 @@ def test_a_rule_without_help_and_one_beside_the_folders_still_work(
     diagnosis = found("clean-bulk")
     plug_in = SimpleNamespace(
         KIND="own",
-        find=lambda found: [
-            Finding("own", found.transfer.begin_ns, found.transfer.end_ns, 999.0, None, (), "")
-        ],
+        find=lambda found: [Finding("own", found.transfer.begin_ns, found.transfer.end_ns, 999.0, None, (), "")],
     )
     monkeypatch.setattr(rules, "RULES", (*rules.RULES, plug_in))
     first = diagnose(diagnosis.transfer).incidents[0]
@@ -154,9 +145,7 @@ def test_a_rule_without_help_and_one_beside_the_folders_still_work(
 # --- what single findings say ---
 
 
-def test_paper_finds_no_spurious_timeouts_and_no_competing_retransmissions(
-    found: Callable[[str], Diagnosis],
-) -> None:
+def test_paper_finds_no_spurious_timeouts_and_no_competing_retransmissions(found: Callable[[str], Diagnosis]) -> None:
     paper = [name for name in EXPECTED if name.startswith("fig")]
     assert len(paper) >= 8
     for name in paper:
@@ -251,17 +240,13 @@ def _radio(transfer: Transfer, **columns: list[Any]) -> Transfer:
         ({"cell_busy_pct": [80.0] * 60}, "kept the cell busy"),
     ],
 )
-def test_radio_limits_by_its_readings(
-    transfer_of: TransferOf, columns: dict[str, list[Any]], words: str
-) -> None:
+def test_radio_limits_by_its_readings(transfer_of: TransferOf, columns: dict[str, list[Any]], words: str) -> None:
     (only,) = _of(diagnose(_radio(transfer_of("clean-bulk"), **columns)), "radio-limited")
     assert words in only.sentence
 
 
 def test_good_radio_limits_nothing(transfer_of: TransferOf) -> None:
-    good = _radio(
-        transfer_of("clean-bulk"), rssi_dbm=[-80.0] * 60, bler_pct=[1.0] * 60, cell_busy_pct=[10.0] * 60
-    )
+    good = _radio(transfer_of("clean-bulk"), rssi_dbm=[-80.0] * 60, bler_pct=[1.0] * 60, cell_busy_pct=[10.0] * 60)
     assert "radio-limited" not in _kinds(diagnose(good))
 
 

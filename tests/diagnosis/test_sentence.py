@@ -115,9 +115,7 @@ def test_a_client_that_thinks_before_it_goes_on_begins_no_answer(tmp_path: Path)
         exchange.note(at_ms, 1, seq=_SERVER + 100 * turn, ack=_CLIENT + 2 * (turn + 1) * FULL, payload=100)
         at_ms += 700
     sentence = exchange.diagnosed(tmp_path, reverse=False).headline.sentence
-    assert sentence.startswith(
-        "Mostly the client: it let 2.8 s go by before it sent more, 4 times, usually 0.7 s ("
-    )
+    assert sentence.startswith("Mostly the client: it let 2.8 s go by before it sent more, 4 times, usually 0.7 s (")
 
 
 def test_long_pauses_are_told_in_minutes(tmp_path: Path) -> None:
@@ -132,8 +130,7 @@ def test_long_pauses_are_told_in_minutes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.0312, "0.031 s"), (12.4, "12 s"), (99.4, "99 s"), (99.6, "99.6 s"), (130, "2 min 10 s")],
+    ("seconds", "words"), [(0.0312, "0.031 s"), (12.4, "12 s"), (99.4, "99 s"), (99.6, "99.6 s"), (130, "2 min 10 s")]
 )
 def test_a_length_of_time_never_has_an_exponent(seconds: float, words: str) -> None:
     assert about(seconds) == words

@@ -45,9 +45,7 @@ def test_what_several_rules_ask_for_is_measured_once(monkeypatch: pytest.MonkeyP
     assert len(measured) == 1
 
 
-def test_two_threads_find_what_one_finds_in_captures_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_threads_find_what_one_finds_in_captures_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_session(tmp_path, 4_000, both=True)
     alone = call("diagnose", "--json", str(tmp_path)).stdout
     two_threads(monkeypatch)

@@ -21,9 +21,7 @@ THIN_BPS = 80_000
 
 
 def link_share(folder: Path, drive: Drive, *, acks_bps: int, timestamps: bool, host: str = "mobile") -> float:
-    found = diagnosed(
-        folder, drive, acks_bps=acks_bps, timestamps=timestamps, host=host, both=False, size=4_000_000
-    )
+    found = diagnosed(folder, drive, acks_bps=acks_bps, timestamps=timestamps, host=host, both=False, size=4_000_000)
     return by_limit(found.limited.shares).get(Limit.LINK, 0.0)
 
 

@@ -37,9 +37,7 @@ def policed(times: np.ndarray, size: float) -> tuple[ArrivedStream, np.ndarray]:
         levels.append(level)
     drops = np.flatnonzero(lost)
     within = slice(drops[0], drops[-1] + 1)
-    stream = ArrivedStream(
-        times[within] - times[drops[0]], np.full(len(times[within]), PACKET), np.array(lost)[within]
-    )
+    stream = ArrivedStream(times[within] - times[drops[0]], np.full(len(times[within]), PACKET), np.array(lost)[within])
     return stream, np.array(levels)[within]
 
 

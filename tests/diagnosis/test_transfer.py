@@ -64,9 +64,7 @@ def test_the_receivers_stamps_come_onto_the_senders_clock_by_the_graph_of_clocks
     assert np.array_equal(moved, by_graph.time_ns)
 
 
-def test_without_a_link_log_the_clock_comes_from_the_captures(
-    session_of: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_without_a_link_log_the_clock_comes_from_the_captures(session_of: Callable[..., Path], tmp_path: Path) -> None:
     folder = tmp_path / "no-link"
     shutil.copytree(session_of("down", DOWN), folder)
     for log in folder.glob("*/rlp.pcapng"):

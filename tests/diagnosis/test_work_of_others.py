@@ -130,9 +130,7 @@ def test_others_are_found_between_segments_that_a_device_joined(is_shared: bool)
     wait_ns = queued(sent_ns, others)
     of_all = delays(sent_ns, wait_ns)
     last = np.arange(3, len(sent_ns), 4)
-    seen = replace(
-        of_all, **{name: getattr(of_all, name)[last] for name in ("row", "place", "time_ns", "queue_ns")}
-    )
+    seen = replace(of_all, **{name: getattr(of_all, name)[last] for name in ("row", "place", "time_ns", "queue_ns")})
     groups = Joined(np.diff(last), sent_ns[last[:-1] + 1])
     assert beside_ours(seen, OWN_NS) is None
     assert (beside_ours(seen, OWN_NS, groups) is not None) == is_shared

@@ -47,26 +47,9 @@ def record(seeds: Sequence[int], folder: Path, *, seconds: float, beside: int) -
 def _started(seed: int, drive: Path, seconds: float) -> subprocess.Popen[bytes]:
     shutil.rmtree(drive, ignore_errors=True)
     drive.parent.mkdir(parents=True, exist_ok=True)
-    argv = [
-        sys.executable,
-        "-m",
-        "multitracer",
-        "capture",
-        "-o",
-        str(drive),
-        "--rehearse",
-        "--seed",
-        str(seed),
-    ]
-    argv += [
-        "--plain",
-        "--duration",
-        str(seconds),
-        *(word for name in LEFT_OUT for word in ("--without", name)),
-    ]
-    return subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    argv = [sys.executable, "-m", "multitracer", "capture", "-o", str(drive), "--rehearse", "--seed", str(seed)]
+    argv += ["--plain", "--duration", str(seconds), *(word for name in LEFT_OUT for word in ("--without", name))]
+    return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def tell(drives: Sequence[Drive]) -> None:
@@ -103,9 +86,7 @@ def _seeds(text: str) -> list[int]:
 
 def main() -> None:
     """Record what is missing, and judge all."""
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("folder", type=Path)
     options.add_argument("--seeds", type=_seeds, default=_seeds("0-20"))
     options.add_argument("--seconds", type=float, default=230.0, help="of each drive; default 230")

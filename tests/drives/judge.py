@@ -166,15 +166,7 @@ def _verdict(event: Document, truth: Document, row: Any, seen: Seen, *, found: b
     begin, end = event["begin"]["time_ns"], event["end"]["time_ns"]
     nan = math.nan
     verdict = Verdict(
-        truth["seed"],
-        event["kind"],
-        (begin - truth["began_ns"]) / _NS,
-        (end - begin) / _NS,
-        found,
-        "",
-        nan,
-        nan,
-        nan,
+        truth["seed"], event["kind"], (begin - truth["began_ns"]) / _NS, (end - begin) / _NS, found, "", nan, nan, nan
     )
     if row is None:
         return verdict

@@ -54,9 +54,7 @@ def test_times_and_places_are_those_of_the_truth(judged: Drive) -> None:
 
 def test_stretches_last_as_long_as_the_silence_at_the_phone(judged: Drive) -> None:
     effects = [
-        (verdict.effect_begin_error_s, verdict.effect_end_error_s)
-        for verdict in judged.verdicts
-        if verdict.cause
+        (verdict.effect_begin_error_s, verdict.effect_end_error_s) for verdict in judged.verdicts if verdict.cause
     ]
     assert len(effects) == 4
     assert np.abs(effects).max() < 0.3, effects

@@ -90,9 +90,7 @@ def clone(tmp_path: Path) -> Path:
 def steps(clone: Path, *, fails: str = "") -> tuple[int, list[str]]:
     """Run `.ci/run` in it, where steps that match a pattern fail; return its status and what was called."""
     tools = {"PATH": f"{clone / 'tools'}:/usr/bin:/bin", "LOG": str(clone / "log"), "FAILS": fails}
-    done = subprocess.run(
-        [clone / ".ci" / "run"], env={**os.environ, **tools}, capture_output=True, check=False
-    )
+    done = subprocess.run([clone / ".ci" / "run"], env={**os.environ, **tools}, capture_output=True, check=False)
     return done.returncode, (clone / "log").read_text().splitlines()
 
 

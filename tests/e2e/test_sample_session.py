@@ -147,6 +147,5 @@ def _counts(connections: list[Analysis]) -> list[dict[str, int]]:
     }
     ways = {"a": "forward", "b": "reverse"}
     return [
-        {f"{theirs} {way}": c[ways[way]][ours] for theirs, ours in names.items() for way in "ab"}
-        for c in connections
+        {f"{theirs} {way}": c[ways[way]][ours] for theirs, ours in names.items() for way in "ab"} for c in connections
     ]

@@ -99,15 +99,10 @@ def test_limits_are_those_of_the_diagnosis(trace: Read) -> None:
     diagnosis = explained(read(SESSION))
     assert diagnosis is not None
     table = diagnosis.limited.table
-    names = [
-        f"{limit} ({part})" if part else limit
-        for limit, part in zip(table["limit"], table["part"], strict=True)
-    ]
+    names = [f"{limit} ({part})" if part else limit for limit, part in zip(table["limit"], table["part"], strict=True)]
     ours = list(zip(table["begin_ns"].tolist(), table["end_ns"].tolist(), names, strict=True))
     assert trace.slices("limits") == ours
-    assert Counter(name for _, _, name in trace.slices("findings")) == Counter(
-        f.kind for f in diagnosis.findings
-    )
+    assert Counter(name for _, _, name in trace.slices("findings")) == Counter(f.kind for f in diagnosis.findings)
     assert [name for _, _, name in trace.slices("answer")] == [diagnosis.headline.sentence]
 
 
@@ -123,9 +118,7 @@ def test_a_segment_lasts_until_its_ack(trace: Read) -> None:
     until = {(begin, end) for begin, end, _ in slices}
     exact = [(int(sender["time_ns"][r]), int(sender["time_ns"][r] + sender["rtt_ns"][r])) for r in once]
     assert len(exact) > 100
-    assert sum(each in until for each in exact) > 0.98 * len(
-        exact
-    )  # of a delayed one an earlier ACK may cover it
+    assert sum(each in until for each in exact) > 0.98 * len(exact)  # of a delayed one an earlier ACK may cover it
 
 
 def test_slices_of_a_track_do_not_overlap(trace: Read) -> None:
@@ -155,9 +148,7 @@ def test_counters_have_the_values_of_the_series(trace: Read) -> None:
     series = diagnosis.transfer.series
     for label in ("TcpSnd_cwnd", "TcpSnd_rtt", "TcpSnd_flight", "TcpSnd_rto"):
         ours = series[label]
-        assert trace.counter(label) == list(
-            zip(ours["time_ns"].tolist(), ours["value"].tolist(), strict=True)
-        )
+        assert trace.counter(label) == list(zip(ours["time_ns"].tolist(), ours["value"].tolist(), strict=True))
     assert trace.counter("goodput")
     units = {t.name: t.counter.unit for t in trace.tracks.values() if t.HasField("counter")}
     assert (units["TcpSnd_cwnd"], units["TcpSnd_rtt"]) == (3, 1)  # bytes, ns
@@ -181,9 +172,7 @@ def test_link_time_is_that_of_the_link(tmp_path: Path) -> None:
 def test_more_in_flight_than_there_is_room_for_is_said(tmp_path: Path) -> None:
     many = perfetto.MOST_IN_FLIGHT + 50
     burst = [Segment(0, 1001 + 100 * i, 100, ACK, 5001) for i in range(many)]
-    path = write_pcap(
-        tmp_path / "in.pcap", [*handshake(), *burst, Segment(1, 5001, 0, ACK, 1001 + 100 * many)]
-    )
+    path = write_pcap(tmp_path / "in.pcap", [*handshake(), *burst, Segment(1, 5001, 0, ACK, 1001 + 100 * many)])
     done = call("export", "perfetto", path, "-o", tmp_path / "out")
     assert "50 segments drawn without a length" in done.stderr
     trace = Read(tmp_path / "out")
@@ -239,7 +228,5 @@ def test_perfetto_finds_the_slices_and_the_arrows(tmp_path: Path) -> None:
     with TraceProcessor(trace=str(tmp_path / "out"), config=config) as processor:
         names = [row.name for row in processor.query("select name from slice where name = 'lost'")]
         arrows = [row.n for row in processor.query("select count(*) as n from flow")]
-        wrong = [
-            row.n for row in processor.query("select sum(value) as n from stats where severity = 'error'")
-        ]
+        wrong = [row.n for row in processor.query("select sum(value) as n from stats where severity = 'error'")]
     assert (names, arrows, wrong) == (["lost"], [2], [0])

@@ -61,14 +61,7 @@ def test_every_record_is_there_byte_for_byte(tmp_path: Path) -> None:
 @needs_tshark
 def test_wireshark_sees_the_same_packets_and_nothing_malformed(tmp_path: Path) -> None:
     exported(tmp_path / "out.pcapng", SENDER)
-    seen = (
-        "frame.number",
-        "frame.time_epoch",
-        "frame.len",
-        "frame.cap_len",
-        "frame.protocols",
-        "tcp.seq_raw",
-    )
+    seen = ("frame.number", "frame.time_epoch", "frame.len", "frame.cap_len", "frame.protocols", "tcp.seq_raw")
     assert tshark(tmp_path / "out.pcapng", *seen) == tshark(SENDER, *seen)
     assert not tshark(tmp_path / "out.pcapng", "frame.number", options=("-Y", "_ws.malformed"))
 
@@ -120,9 +113,7 @@ def test_every_incident_has_its_packet(tmp_path: Path) -> None:
 def test_the_comment_of_the_file_is_the_answer(tmp_path: Path) -> None:
     call("export", "wireshark", SENDER, "-o", tmp_path / "out.pcapng")
     headline = call("diagnose", SENDER).stdout.splitlines()[0]
-    capinfos = subprocess.run(
-        ["capinfos", str(tmp_path / "out.pcapng")], capture_output=True, text=True, check=True
-    )
+    capinfos = subprocess.run(["capinfos", str(tmp_path / "out.pcapng")], capture_output=True, text=True, check=True)
     assert headline in capinfos.stdout
 
 
@@ -178,9 +169,7 @@ def test_a_stretch_and_a_connection_are_chosen(tmp_path: Path) -> None:
     first = complete[0][0]
     part = exported(tmp_path / "out.pcapng", SENDER, "--from", "10", "--to", "20")
     assert part == [row for row in complete if first + 10 * 10**9 <= row[0] < first + 20 * 10**9]
-    both = write_pcap(
-        tmp_path / "both.pcap", [*handshake(), *(Segment(0, 1, 9, ACK, 1, pair=2) for _ in range(3))]
-    )
+    both = write_pcap(tmp_path / "both.pcap", [*handshake(), *(Segment(0, 1, 9, ACK, 1, pair=2) for _ in range(3))])
     assert len(exported(tmp_path / "out.pcapng", both, "-c", "1")) == 3
 
 
@@ -211,9 +200,7 @@ def test_packets_without_a_time_are_counted(tmp_path: Path) -> None:
     simple = b"\x03\0\0\0" + (b"%c\0\0\0" % (16 + len(packet))) + (b"%c\0\0\0" % len(packet)) + packet
     simple += b"%c\0\0\0" % (16 + len(packet))
     path = tmp_path / "in.pcapng"
-    path.write_bytes(
-        section_header() + interface_block(link_type=101) + simple + packet_block(packet, time_ns=5)
-    )
+    path.write_bytes(section_header() + interface_block(link_type=101) + simple + packet_block(packet, time_ns=5))
     done = call("export", "wireshark", path, "-o", tmp_path / "out.pcapng")
     assert "1 packet left out: no time that pcapng can hold" in done.stderr
     assert len(list(rows_of(tmp_path / "out.pcapng"))) == 1

@@ -108,9 +108,7 @@ def test_sizes_are_those_of_tcptrace(ours: dict[str, str], theirs: dict[str, str
 
 
 @needs_tcptrace
-def test_round_trips_are_those_of_tcptrace_to_a_millisecond(
-    ours: dict[str, str], theirs: dict[str, str]
-) -> None:
+def test_round_trips_are_those_of_tcptrace_to_a_millisecond(ours: dict[str, str], theirs: dict[str, str]) -> None:
     own, other = (
         {line.split()[1]: int(line.split()[2]) for line in points(plot["a2b_rtt.xpl"], "dot")}
         for plot in (ours, theirs)
@@ -120,12 +118,8 @@ def test_round_trips_are_those_of_tcptrace_to_a_millisecond(
 
 
 @needs_tcptrace
-def test_outstanding_data_are_those_of_tcptrace_less_one(
-    ours: dict[str, str], theirs: dict[str, str]
-) -> None:
-    own, other = (
-        {tuple(line.split()[1:]) for line in points(plot["a2b_owin.xpl"], "dot")} for plot in (ours, theirs)
-    )
+def test_outstanding_data_are_those_of_tcptrace_less_one(ours: dict[str, str], theirs: dict[str, str]) -> None:
+    own, other = ({tuple(line.split()[1:]) for line in points(plot["a2b_owin.xpl"], "dot")} for plot in (ours, theirs))
     less = {(at, str(int(number) - 1)) for at, number in other}
     flights = {point for point in own if point in less}
     assert len(flights) > 200
@@ -142,24 +136,12 @@ def test_a_copy_carries_its_verdict(tmp_path: Path) -> None:
 
 def test_an_arrow_takes_half_of_the_shortest_round_trip(tmp_path: Path) -> None:
     text = plots(tmp_path / "out", lossy(tmp_path))["a_b_tline.xpl"].splitlines()
-    first = (
-        text.index("SYN 0:1(0) win 1000")
-        if "SYN 0:1(0) win 1000" in text
-        else text.index("SYN 0:0(0) win 1000")
-    )
+    first = text.index("SYN 0:1(0) win 1000") if "SYN 0:1(0) win 1000" in text else text.index("SYN 0:0(0) win 1000")
     assert "line 40 -0.000000 60 -0.030000" in text[:first]
 
 
 def test_hosts_are_named_as_tcptrace_names_them() -> None:
-    assert [letters(place) for place in (0, 1, 25, 26, 27, 52, 702)] == [
-        "a",
-        "b",
-        "z",
-        "aa",
-        "ab",
-        "ba",
-        "aaa",
-    ]
+    assert [letters(place) for place in (0, 1, 25, 26, 27, 52, 702)] == ["a", "b", "z", "aa", "ab", "ba", "aaa"]
 
 
 def test_of_many_connections_the_largest_are_drawn(tmp_path: Path) -> None:
@@ -180,9 +162,7 @@ def test_one_packet_draws_files_that_xplot_reads(tmp_path: Path) -> None:
 
 def test_without_a_connection_there_is_a_sentence(tmp_path: Path) -> None:
     none = write_pcap(tmp_path / "none.pcap", [])
-    assert (
-        "contains no TCP connection" in call("export", "xplot", none, "-o", tmp_path / "out", status=1).stderr
-    )
+    assert "contains no TCP connection" in call("export", "xplot", none, "-o", tmp_path / "out", status=1).stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -49,9 +49,7 @@ def gapped() -> Route:
     complete = table.take(kept)
     gap = complete["gap"].copy()
     gap[np.searchsorted(complete["time_ns"], at([60])[0])] = "silence"
-    object.__setattr__(
-        drive.route, "table", type(complete)(complete.schema, {**complete.columns, "gap": gap})
-    )
+    object.__setattr__(drive.route, "table", type(complete)(complete.schema, {**complete.columns, "gap": gap}))
     return drive.route
 
 

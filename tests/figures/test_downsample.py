@@ -14,9 +14,7 @@ from tests.examples import examples
 
 def series(times: np.ndarray, values: np.ndarray, *, rare: bool = False) -> Series:
     frames = np.arange(1, len(times) + 1, dtype=np.uint32)
-    return Series(
-        "TcpSnd_data", "data", times.astype(np.int64), values.astype(np.int64), frame=frames, rare=rare
-    )
+    return Series("TcpSnd_data", "data", times.astype(np.int64), values.astype(np.int64), frame=frames, rare=rare)
 
 
 def noisy(points: int, *, seed: int = 1, rare: bool = False) -> Series:
@@ -41,12 +39,7 @@ def test_a_long_series_keeps_first_last_lowest_and_highest_of_every_bin() -> Non
     bins = np.minimum((many.time_ns - many.time_ns[0]) * 64 // span, 63)
     for number in range(2, 62):  # the outermost bins' edges are a matter of taste
         inside = np.flatnonzero(bins == number)
-        wanted = {
-            inside[0],
-            inside[-1],
-            inside[many.value[inside].argmin()],
-            inside[many.value[inside].argmax()],
-        }
+        wanted = {inside[0], inside[-1], inside[many.value[inside].argmin()], inside[many.value[inside].argmax()]}
         assert set(many.frame[list(wanted)].tolist()) <= set(kept.frame.tolist())
 
 

@@ -15,13 +15,7 @@ from multitracer.analysis.series.throughput import trendline
 from multitracer.errors import InputError
 from multitracer.figures.marks import FigureMark, Fit
 from multitracer.figures.stack import axis_origin_ns
-from multitracer.figures.stacked import (
-    StackedView,
-    missing,
-    stacked,
-    stacked_panels,
-    stacked_places,
-)
+from multitracer.figures.stacked import StackedView, missing, stacked, stacked_panels, stacked_places
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.logs import HostLog, ParsedLog
@@ -141,8 +135,7 @@ def _tables(events: list[str]) -> tuple[Any, Any]:
     from multitracer.tables import NA, Table
 
     columns = {
-        c.name: np.full(len(events), NA if np.dtype(c.dtype).kind == "i" else 0).astype(c.dtype)
-        for c in LINK_EVENTS
+        c.name: np.full(len(events), NA if np.dtype(c.dtype).kind == "i" else 0).astype(c.dtype) for c in LINK_EVENTS
     }
     columns |= {"time_ns": np.arange(1, len(events) + 1), "event": np.array(events, dtype="U24")}
     return Table.empty(LINK_FRAMES), Table(LINK_EVENTS, columns)
@@ -170,10 +163,7 @@ def test_only_what_is_asked_for_is_drawn(transfer: Transfer) -> None:
 
 def test_a_line_is_fitted_to_the_seconds_that_are_named(transfer: Transfer) -> None:
     origin = axis_origin_ns(transfer.at_sender.capture)
-    fits = [
-        Fit("RlpSnd_data", origin + 3 * NS_PER_S, origin + 8 * NS_PER_S, named=True),
-        Fit("TcpRcv_data"),
-    ]
+    fits = [Fit("RlpSnd_data", origin + 3 * NS_PER_S, origin + 8 * NS_PER_S, named=True), Fit("TcpRcv_data")]
     lines = [label for label in drawn(transfer, StackedView(fits=fits)) if "trend" in label]
     assert lines[0] == "RlpSnd_data trend 3 to 8 s: 1,200 B/s", "between two stops every slot is used"
     assert len(lines) == 2
@@ -196,10 +186,7 @@ def test_a_line_of_more_than_the_view_is_drawn_where_it_is_in_view(transfer: Tra
 def test_rectangles_frame_what_is_drawn_in_their_seconds(transfer: Transfer) -> None:
     origin = axis_origin_ns(transfer.at_sender.capture)
     view = StackedView(
-        marks=[
-            FigureMark(origin, origin + 10 * NS_PER_S, "<b>11"),
-            FigureMark(origin - 20, origin - 10, "none"),
-        ]
+        marks=[FigureMark(origin, origin + 10 * NS_PER_S, "<b>11"), FigureMark(origin - 20, origin - 10, "none")]
     )
     layout = stacked(transfer, view).to_dict()["layout"]
     (frame,) = (shape for shape in layout["shapes"] if shape.get("yref") == "y2")
@@ -255,9 +242,7 @@ def test_without_manifest_the_log_of_tcp_variables_tells_the_addresses(typical: 
     assert transfer_of(bare, vantage=3).vantage == 3
 
 
-def test_a_trace_of_the_whole_kernel_tells_nobodys_addresses(
-    typical: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trace_of_the_whole_kernel_tells_nobodys_addresses(typical: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = read(typical)
     assert session.manifest is not None
     session.manifest.hosts["mobile"].addresses.clear()
@@ -281,9 +266,7 @@ def test_a_faster_link_is_shown_in_its_own_time(typical: Path, transfer: Transfe
     assert fast.speed == 20
     here, there = drawn(transfer), drawn(fast)
     for label in ("RlpSnd_data", "TcpRcv_data", "TcpSnd_srtt"):
-        np.testing.assert_array_equal(
-            there[label].time_ns - origin, 20 * (here[label].time_ns - origin), err_msg=label
-        )
+        np.testing.assert_array_equal(there[label].time_ns - origin, 20 * (here[label].time_ns - origin), err_msg=label)
     np.testing.assert_array_equal(there["TcpSnd_srtt"].value, 20 * here["TcpSnd_srtt"].value)
     assert "TcpRcv_data trend: 42 B/s" in there
     assert fast.series["TcpSnd_rto"]["value"].max() == 20 * transfer.series["TcpSnd_rto"]["value"].max()

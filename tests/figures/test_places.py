@@ -61,9 +61,7 @@ def test_the_most_retransmissions_are_in_their_place() -> None:
     assert place.from_ns < START_NS + 4.3 * SECOND < place.to_ns
 
 
-@pytest.mark.parametrize(
-    ("key", "kind", "flag"), [("zero_window", SegmentKind.ZERO_WINDOW, 0), ("reset", 0, Flag.RST)]
-)
+@pytest.mark.parametrize(("key", "kind", "flag"), [("zero_window", SegmentKind.ZERO_WINDOW, 0), ("reset", 0, Flag.RST)])
 def test_the_first_rare_event_has_a_place(key: str, kind: int, flag: int) -> None:
     direction = transfer(segments=100)
     segments = direction.segments

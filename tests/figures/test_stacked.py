@@ -183,9 +183,7 @@ def test_reverse_direction_of_a_one_way_transfer_can_be_drawn(sample: Sample) ->
 
 
 @pytest.mark.parametrize(("vantage", "prefix"), [(0, "Tcp"), (3, "TcpMid")])
-def test_labels_claim_no_end_where_the_capture_was_at_none(
-    sample_session: Path, vantage: int, prefix: str
-) -> None:
+def test_labels_claim_no_end_where_the_capture_was_at_none(sample_session: Path, vantage: int, prefix: str) -> None:
     sample = Sample(sample_session)
     sample.parts[0].analysis.directions["vantage"][:2] = vantage
     series = sample.transfer(parts=1, state=False).series

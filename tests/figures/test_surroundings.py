@@ -17,12 +17,8 @@ from tests.report.test_route_map import START_NS, table
 
 def test_a_line_ends_where_readings_are_missing() -> None:
     seconds = np.array([0, 1, 2, 30, 31])
-    radio = table(
-        RADIO, time_ns=START_NS + seconds * NS_PER_S, rsrp_dbm=np.array([-80.0, -81, -82, -90, -91])
-    )
-    line = line_with_gaps(
-        "Radio_rsrp", "radio_rsrp", radio_series(radio, source="log")["Radio_rsrp"], scale=1e-3
-    )
+    radio = table(RADIO, time_ns=START_NS + seconds * NS_PER_S, rsrp_dbm=np.array([-80.0, -81, -82, -90, -91]))
+    line = line_with_gaps("Radio_rsrp", "radio_rsrp", radio_series(radio, source="log")["Radio_rsrp"], scale=1e-3)
     drawn = points(line, DBM, START_NS)
     np.testing.assert_allclose(drawn["y"], [-80, -81, -82, np.nan, -90, -91])
     assert drawn["x"][3] > 2

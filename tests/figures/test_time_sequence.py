@@ -53,9 +53,7 @@ def test_sack_blocks_are_bars_from_first_byte_to_the_byte_after() -> None:
 
 def test_a_dsack_is_an_event_of_its_own() -> None:
     log = Recording()
-    log.note(
-        0, flags=int(Flag.ACK), payload_bytes=100, seq_bytes=0, end_bytes=100, kind=int(SegmentKind.DATA)
-    )
+    log.note(0, flags=int(Flag.ACK), payload_bytes=100, seq_bytes=0, end_bytes=100, kind=int(SegmentKind.DATA))
     log.note(
         10,
         reverse=True,
@@ -69,9 +67,7 @@ def test_a_dsack_is_an_event_of_its_own() -> None:
     np.testing.assert_array_equal(np.asarray(traces["y TcpSnd_sack"]["y"])[:2], [200, 300])
 
 
-@pytest.mark.parametrize(
-    ("vantage", "prefix"), list(zip(Vantage, ("Tcp", "TcpSnd", "TcpRcv", "TcpMid"), strict=True))
-)
+@pytest.mark.parametrize(("vantage", "prefix"), list(zip(Vantage, ("Tcp", "TcpSnd", "TcpRcv", "TcpMid"), strict=True)))
 def test_labels_say_where_the_capture_was_made(vantage: Vantage, prefix: str) -> None:
     names = drawn(replace(transfer(), vantage=vantage))
     assert {name.split()[1].split("_")[0] for name in names} == {prefix}
@@ -125,9 +121,7 @@ def test_rare_events_of_the_receiver_are_drawn_at_their_ack(column: str, kind: i
         (SegmentKind.ZERO_WINDOW_PROBE, "probe"),
     ],
 )
-def test_a_segment_that_is_not_plain_data_is_drawn_once_under_its_own_label(
-    kind: SegmentKind, label: str
-) -> None:
+def test_a_segment_that_is_not_plain_data_is_drawn_once_under_its_own_label(kind: SegmentKind, label: str) -> None:
     direction = transfer(segments=20)
     segments = direction.segments
     row = np.flatnonzero(segments["payload_bytes"] > 0)[4]
@@ -189,17 +183,13 @@ def test_the_window_of_the_rates_is_named_and_round() -> None:
 
 def test_flight_falls_with_the_acks() -> None:
     log = Recording()
-    log.note(
-        0, flags=int(Flag.ACK), payload_bytes=100, end_bytes=100, flight_bytes=100, flight_sack_bytes=100
-    )
+    log.note(0, flags=int(Flag.ACK), payload_bytes=100, end_bytes=100, flight_bytes=100, flight_sack_bytes=100)
     log.note(10, reverse=True, flags=int(Flag.ACK), ack_bytes=100)
     np.testing.assert_array_equal(drawn(log.direction())["y2 TcpSnd_flight"]["y"], [100, 0])
 
 
 def test_an_interval_is_thinned_for_itself() -> None:
-    traces = drawn(
-        transfer(), from_ns=START_NS + 1_000_000_000, to_ns=START_NS + 2_000_000_000, origin_ns=START_NS
-    )
+    traces = drawn(transfer(), from_ns=START_NS + 1_000_000_000, to_ns=START_NS + 2_000_000_000, origin_ns=START_NS)
     assert min(traces["y TcpSnd_data"]["x"]) >= 1
     assert max(traces["y TcpSnd_data"]["x"]) <= 2
 

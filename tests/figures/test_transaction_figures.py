@@ -90,9 +90,7 @@ def test_request_and_reply_have_a_panel_each() -> None:
     assert [trace.showlegend for trace in named(figure, "TCP")] == [True, False]
 
 
-def test_each_size_has_its_distributions_and_they_end_where_the_rest_was_dropped(
-    both: list[Transport],
-) -> None:
+def test_each_size_has_its_distributions_and_they_end_where_the_rest_was_dropped(both: list[Transport]) -> None:
     figure = cdf_figure(both)
     tcp = named(figure, "TCP")
     assert len(tcp) == len(SIZES)
@@ -152,9 +150,7 @@ def test_without_a_modem_the_panels_say_why_they_are_empty() -> None:
     (transport,) = transports_of([SessionContent("a", transactions({64: [1.0, 2.0]}))])
     texts = written(panels([transport]))
     assert sum("no modem was polled" in text.replace("<br>", " ") for text in texts) == 3
-    assert "no modem was polled" in " ".join(written(overlay([transport]))).replace("\xa0", " ").replace(
-        "<br>", " "
-    )
+    assert "no modem was polled" in " ".join(written(overlay([transport]))).replace("\xa0", " ").replace("<br>", " ")
 
 
 def test_where_all_were_dropped_the_figures_still_draw() -> None:

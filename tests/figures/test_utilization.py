@@ -21,10 +21,7 @@ def test_each_bin_has_its_share_and_its_range_of_throughput() -> None:
     shares = dict(zip(bars.x.tolist(), bars.y.tolist(), strict=True))
     assert (shares[99], shares[100], shares[90], shares[95]) == (50, 25, 25, 0)
     at = list(ranges.x).index(99)
-    low, high = (
-        ranges.y[at] - ranges.error_y.array[at],
-        ranges.y[at] + ranges.error_y.array[at],
-    )
+    low, high = (ranges.y[at] - ranges.error_y.array[at], ranges.y[at] + ranges.error_y.array[at])
     assert (low, high) == pytest.approx((6.4, 8.0))
     assert "4 transfers, 2 with a dropped call left out" in drawn.layout.title.text
 

@@ -102,22 +102,9 @@ def transfer(
         _data(log, sent, i, flight=min(i + 1, rtt // gap) * MSS, rtt=None if i in lost else rtt)
     for i in range(segments):
         if i in lost:
-            _data(
-                log,
-                begin + i * gap + rtt + 3 * gap,
-                i,
-                flight=MSS,
-                rtt=None,
-                kind=int(SegmentKind.RETRANSMISSION),
-            )
+            _data(log, begin + i * gap + rtt + 3 * gap, i, flight=MSS, rtt=None, kind=int(SegmentKind.RETRANSMISSION))
         else:
-            _ack(
-                log,
-                begin + i * gap + rtt,
-                i,
-                lost,
-                repaired=lambda k, i=i: i * gap >= k * gap + 2 * rtt + 3 * gap,
-            )
+            _ack(log, begin + i * gap + rtt, i, lost, repaired=lambda k, i=i: i * gap >= k * gap + 2 * rtt + 3 * gap)
     end = begin + segments * gap + 3 * rtt
     log.note(end, flags=int(Flag.FIN | Flag.ACK), seq_bytes=1 + segments * MSS, end_bytes=2 + segments * MSS)
     return log.direction()

@@ -108,9 +108,7 @@ def link_frame(rng: random.Random, link_type: int) -> bytes:
         return rng.randbytes(rng.choice((0, 1, 20, 60, 200)))
     frame = rng.choice(known)
     if rng.random() < 0.7:
-        frame = frame[: max(len(frame) - 47, 0)] + rng.choice(
-            (packet(rng), rng.choice(list(TUNNELS.values())))
-        )
+        frame = frame[: max(len(frame) - 47, 0)] + rng.choice((packet(rng), rng.choice(list(TUNNELS.values()))))
     return broken(rng, frame) if rng.random() < 0.3 else frame
 
 

@@ -60,9 +60,7 @@ def test_stretches_are_those_of_the_report_where_packets_were_captured(tmp_path:
     points = [each for each in features(output, "Point") if each["name"] in set(bad["cause"])]
     assert [each["name"] for each in points] == bad["cause"].tolist()
     assert {"server", "coverage", "handover"} == {each["name"] for each in points}
-    assert all(
-        evidence in point["description"] for point, evidence in zip(points, bad["evidence"], strict=True)
-    )
+    assert all(evidence in point["description"] for point, evidence in zip(points, bad["evidence"], strict=True))
     assert "(its cause 8 s)" in points[0]["description"], "TCP waited for its timer after the hole"
 
 

@@ -161,11 +161,7 @@ def test_hostile_names_stay_text() -> None:
     point = json.loads(geojson(one))["features"][-1]["properties"]
     assert (point["name"], point["description"]) == (shown, shown)
     root = ET.fromstring(gpx(one))
-    (desc,) = (
-        each.text
-        for each in root.iter("{http://www.topografix.com/GPX/1/1}desc")
-        if "script" in str(each.text)
-    )
+    (desc,) = (each.text for each in root.iter("{http://www.topografix.com/GPX/1/1}desc") if "script" in str(each.text))
     assert desc == shown
     root = ET.fromstring(kml(one))
     (balloon,) = (str(each.text) for each in root.iter(f"{_KML}description"))
@@ -182,9 +178,7 @@ def test_marks_without_a_place_are_counted() -> None:
 
 def test_route_without_a_position_is_refused() -> None:
     empty = route_of(table_of(POSITION, [{"at": 0, "lat_deg": 0.0, "lon_deg": 0.0}]))
-    with pytest.raises(
-        InputError, match=re.escape("drive: this recording contains no reliable position (1 with 0/0)")
-    ):
+    with pytest.raises(InputError, match=re.escape("drive: this recording contains no reliable position (1 with 0/0)")):
         Track.of("drive", empty, None)
 
 

@@ -40,11 +40,7 @@ def _udp(**options: Any) -> UdpEndpoint:
     return UdpEndpoint(UdpWorker(CentaurusConfig(**options), random_bytes=os.urandom))
 
 
-def _work_until(
-    done: Callable[[], object],
-    *ends: _End,
-    carry: Callable[[], object] = lambda: None,
-) -> None:
+def _work_until(done: Callable[[], object], *ends: _End, carry: Callable[[], object] = lambda: None) -> None:
     """Let the ends work in turn until `done()`; how long that takes does not matter."""
     deadline = time.monotonic() + PATIENCE_S
     while not done():
@@ -65,9 +61,7 @@ def test_messages_cross_the_loopback_device_both_ways() -> None:
         seen_right: list[Event] = []
 
         def done() -> bool:
-            return all(
-                sum(isinstance(e, ObjectDelivered) for e in seen) == 5 for seen in (seen_left, seen_right)
-            )
+            return all(sum(isinstance(e, ObjectDelivered) for e in seen) == 5 for seen in (seen_left, seen_right))
 
         _work_until(done, (left, seen_left), (right, seen_right))
         for seen in (seen_left, seen_right):
@@ -90,10 +84,7 @@ def test_junk_on_the_port_leaves_the_server_serving() -> None:
                 stranger.sendto(chance.randbytes(chance.randrange(1, 600)), server.address)
 
         _work_until(
-            lambda: any(isinstance(e, ObjectDelivered) for e in told),
-            (server, seen),
-            (client, told),
-            carry=flood,
+            lambda: any(isinstance(e, ObjectDelivered) for e in told), (server, seen), (client, told), carry=flood
         )
         assert [event.data for event in seen if isinstance(event, Received)] == [bytes(20_000)]
         assert server.worker.counters.malformed + server.worker.counters.checksum > 10

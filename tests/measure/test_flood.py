@@ -122,9 +122,7 @@ def _resident_bytes(pid: int) -> int:
 
 
 @pytest.mark.parametrize("spoofed", [False, pytest.param(True, marks=pytest.mark.root)])
-def test_flooded_server_answers_every_request_and_stays_small(
-    spoofed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flooded_server_answers_every_request_and_stays_small(spoofed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = MeasurementPlan("centauruscomm", "x", (Experiment("reply", (4096,), TRANSACTIONS),))
     first, *rest = plan.transactions()
     with contextlib.ExitStack() as stack:

@@ -79,9 +79,7 @@ def test_every_transaction_is_a_line(protocol: str, vary: str, tmp_path: Path) -
         assert int(row["bytes_down"]) >= int(row["reply_bytes"])
         assert row["efficiency"] == ("1.0" if protocol == "centauruscomm" else "")
     assert "2048 B" in said.stdout
-    served = [
-        json.loads(line) for line in (tmp_path / "served" / "transactions.jsonl").read_text().splitlines()
-    ]
+    served = [json.loads(line) for line in (tmp_path / "served" / "transactions.jsonl").read_text().splitlines()]
     assert [record["transaction"] for record in served] == list(range(1, 9))
     for row, record in zip(rows, served, strict=True):
         assert record["recorded"]["rtt_ns"] == round(float(row["rtt_s"]) * 1e9)
@@ -99,11 +97,7 @@ def test_connection_time_is_apart_and_of_new_connections_only(tmp_path: Path) ->
 
 def test_folder_is_a_session_whose_files_are_as_recorded(tmp_path: Path) -> None:
     with serving("centauruscomm") as server:
-        call(
-            *_arguments(
-                "centauruscomm", server, tmp_path, "--vary", "reply", "--sizes", "64", "--sessions", "2"
-            )
-        )
+        call(*_arguments("centauruscomm", server, tmp_path, "--vary", "reply", "--sizes", "64", "--sessions", "2"))
     manifest = read_manifest(tmp_path)
     assert manifest is not None
     assert [log.path for log in manifest.files] == ["transactions.csv"]
@@ -170,8 +164,7 @@ def test_folder_of_another_plan_is_refused(tmp_path: Path) -> None:
     with serving("tcp") as server:
         call(*_arguments("tcp", server, tmp_path, "--vary", "reply", "--sizes", "64", "--sessions", "1"))
         said = call(
-            *_arguments("tcp", server, tmp_path, "--vary", "reply", "--sizes", "65", "--sessions", "1"),
-            status=1,
+            *_arguments("tcp", server, tmp_path, "--vary", "reply", "--sizes", "65", "--sessions", "1"), status=1
         )
     assert "does not belong to this plan" in said.stderr
 
@@ -220,9 +213,7 @@ def test_label_with_several_values_is_refused(where: str, tmp_path: Path) -> Non
     plan = tmp_path / "plan.toml"
     labels = 'labels = { place = ["inside", "outside"] }\n'
     plan.write_text(f'protocol = "tcp"\n{where}{labels}')
-    told = call(
-        "measure", "run", "--virtual", "--over", "cdpd", "--plan", plan, "-o", tmp_path / "run", status=1
-    )
+    told = call("measure", "run", "--virtual", "--over", "cdpd", "--plan", plan, "-o", tmp_path / "run", status=1)
     assert "label place has several values; write an [[experiment]] with labels for each" in told.stderr
     assert told.stderr.count("\n") == 1
 
@@ -253,13 +244,7 @@ def test_plan_runs_its_experiments_in_order(tmp_path: Path) -> None:
         call("measure", "run", "--plan", plan, "--label", "time=noon", "-o", folder)
         call("measure", "run", "--plan", plan, "--label", "time=noon", "-o", folder)
     told = [
-        (
-            row["request_bytes"],
-            row["reply_bytes"],
-            row["label_location"],
-            row["label_mobility"],
-            row["label_time"],
-        )
+        (row["request_bytes"], row["reply_bytes"], row["label_location"], row["label_mobility"], row["label_time"])
         for row in _rows(folder)
     ]
     assert told == [
@@ -280,14 +265,8 @@ def test_plan_runs_its_experiments_in_order(tmp_path: Path) -> None:
             'protocol = "sctp"\nserver = "x:1"\n[[experiment]]\nvary = "reply"\nsizes = [64]',
             "'sctp' is not a valid value",
         ),
-        (
-            'protocol = "tcp"\nserver = "x:1"\n[[experiment]]\nvary = "reply"\nsizes = [3]',
-            "'3' is not a valid value",
-        ),
-        (
-            'protocol = "tcp"\nserver = "x:1"\n[[experiment]]\nvary = "reply"\nsizes = ["a"]',
-            "must be whole numbers",
-        ),
+        ('protocol = "tcp"\nserver = "x:1"\n[[experiment]]\nvary = "reply"\nsizes = [3]', "'3' is not a valid value"),
+        ('protocol = "tcp"\nserver = "x:1"\n[[experiment]]\nvary = "reply"\nsizes = ["a"]', "must be whole numbers"),
         ('protocol = "tcp"\nserver = "x:1"', "experiment: 'none'"),
     ],
 )
@@ -300,9 +279,7 @@ def test_plan_that_cannot_be_is_one_sentence(text: str, reason: str, tmp_path: P
 def test_wrong_options_are_told(tmp_path: Path) -> None:
     assert "--sizes" in call("measure", "run", "--protocol", "tcp", "-o", tmp_path, status=2).stderr
     assert "KEY=VALUE" in call("measure", "run", "--label", "x", "-o", tmp_path, status=2).stderr
-    said = call(
-        *_arguments("tcp", "serial:/dev/null", tmp_path / "a", "--vary", "reply", "--sizes", "64"), status=1
-    )
+    said = call(*_arguments("tcp", "serial:/dev/null", tmp_path / "a", "--vary", "reply", "--sizes", "64"), status=1)
     assert "TCP needs HOST:PORT" in said.stderr
     said = call(*_arguments("tcp", "somewhere", tmp_path / "b", "--vary", "reply", "--sizes", "64"), status=1)
     assert "must be HOST:PORT or serial:PATH" in said.stderr
@@ -332,9 +309,7 @@ def test_serial_line_carries_a_measurement(tmp_path: Path) -> None:
 
 def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
     with serving("tcp") as server, Relay("tcp", server) as relay:
-        arguments = _arguments(
-            "tcp", relay.address, tmp_path, "--vary", "reply", "--sizes", "64", "--sessions", "3"
-        )
+        arguments = _arguments("tcp", relay.address, tmp_path, "--vary", "reply", "--sizes", "64", "--sessions", "3")
         relay.is_open = lambda: _lines(tmp_path / "transactions.csv") < 2
         with subprocess.Popen([*COMMAND, *arguments], env=ENVIRONMENT, stdout=subprocess.PIPE) as client:
             try:
@@ -358,9 +333,7 @@ def _shown_at_a_terminal(arguments: list[str]) -> bytes:
     ours, theirs = os.openpty()
     terminal = ENVIRONMENT | {"TERM": "xterm", "COLUMNS": "100"}
     with os.fdopen(ours, "rb", buffering=0) as screen:
-        with subprocess.Popen(
-            [*COMMAND, *arguments], env=terminal, stdout=subprocess.PIPE, stderr=theirs
-        ) as client:
+        with subprocess.Popen([*COMMAND, *arguments], env=terminal, stdout=subprocess.PIPE, stderr=theirs) as client:
             os.close(theirs)
             shown = b"".join(_chunks(screen, time.monotonic() + 100))
             client.communicate(timeout=60)

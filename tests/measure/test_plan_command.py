@@ -126,8 +126,7 @@ def test_who_measures_says_where_he_is_and_learns_where_to_go(tmp_path: Path) ->
         assert not place.exists()
         first = call("measure", "plan", table, *options, "--at", "place=campus").stdout
         assert first == (
-            f"{place}: 2 of 4 tuples measured, 0 of 4 transactions dropped\n"
-            "remaining at place=downtown: 2 tuples\n"
+            f"{place}: 2 of 4 tuples measured, 0 of 4 transactions dropped\nremaining at place=downtown: 2 tuples\n"
         )
         assert (count(place), count(place, "transactions")) == (2, 4)
         second = call("measure", "plan", table, *options, "--at", "place=downtown").stdout
@@ -178,9 +177,7 @@ def test_a_mistake_is_one_sentence_before_anything_is_measured(
 def test_other_folders_are_refused(table: Path, tmp_path: Path) -> None:
     place = tmp_path / "campaign"
     call("measure", "plan", table, "--virtual", "--sessions", "1", "--at", "size=64", "-o", place)
-    assert (
-        "belongs to another plan" in call("measure", "plan", table, "--virtual", "-o", place, status=1).stderr
-    )
+    assert "belongs to another plan" in call("measure", "plan", table, "--virtual", "-o", place, status=1).stderr
     assert "contains files" in call("measure", "plan", table, "--virtual", "-o", tmp_path, status=1).stderr
     (place / "plan.json").unlink()
     errors = call("measure", "plan", table, "--virtual", "-o", place, status=1).stderr

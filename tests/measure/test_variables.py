@@ -87,8 +87,7 @@ def test_each_repetition_has_every_tuple_once_and_blocks_stay_together(
 
 def test_the_order_is_that_of_the_seed() -> None:
     orders = [
-        [each.name for each in parse_product(CSV, path="a.csv", more={"seed": seed}).ordered([])]
-        for seed in (1, 1, 2)
+        [each.name for each in parse_product(CSV, path="a.csv", more={"seed": seed}).ordered([])] for seed in (1, 1, 2)
     ]
     assert orders[0] == orders[1] != orders[2]
     assert orders[0] == GOLDEN
@@ -96,9 +95,7 @@ def test_the_order_is_that_of_the_seed() -> None:
 
 def test_the_order_does_not_depend_on_the_position() -> None:
     """The first tuple of an order is any of them: over many seeds each is first about equally often."""
-    first = Counter(
-        parse_product(CSV, path="a.csv", more={"seed": seed}).ordered([])[0].name for seed in range(1_200)
-    )
+    first = Counter(parse_product(CSV, path="a.csv", more={"seed": seed}).ordered([])[0].name for seed in range(1_200))
     assert set(first) == {f"{number:06d}-1" for number in range(1, 7)}
     assert max(first.values()) < 270, "200 are expected, with a deviation of 13"
 
@@ -188,10 +185,7 @@ def test_another_plan_is_refused_and_more_repetitions_are_not(tmp_path: Path) ->
 
 
 def test_a_second_run_and_damaged_files_are_refused(tmp_path: Path) -> None:
-    with (
-        MeasuredTuples(tmp_path, _plan()),
-        pytest.raises(InputError, match="another run is writing to this file"),
-    ):
+    with MeasuredTuples(tmp_path, _plan()), pytest.raises(InputError, match="another run is writing to this file"):
         MeasuredTuples(tmp_path, _plan())
     (tmp_path / "done.jsonl").write_text("[]\n", "utf-8")
     with pytest.raises(FormatError, match=r"done\.jsonl:1: this line is damaged"):

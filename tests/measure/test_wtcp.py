@@ -169,9 +169,7 @@ def test_a_server_that_is_not_there_is_named() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
         nowhere = f"127.0.0.1:{taken.getsockname()[1]}"
-    with contextlib.closing(
-        client("wtcp", nowhere, run=7, timeout_s=2.0, options=TransportOptions())
-    ) as ours:
+    with contextlib.closing(client("wtcp", nowhere, run=7, timeout_s=2.0, options=TransportOptions())) as ours:
         with pytest.raises(UnreachableError, match="refused"):
             ours.reach()
         outcome = ours.transact(Transaction(1, "reply", 64, 1, 64, 64, "one", {}))
@@ -182,9 +180,7 @@ def test_a_silent_server_costs_the_timeout_and_no_more() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
         where = f"127.0.0.1:{silent.getsockname()[1]}"
-        with contextlib.closing(
-            client("wtcp", where, run=7, timeout_s=0.5, options=TransportOptions())
-        ) as ours:
+        with contextlib.closing(client("wtcp", where, run=7, timeout_s=0.5, options=TransportOptions())) as ours:
             outcome = ours.transact(Transaction(1, "reply", 64, 1, 64, 64, "one", {}))
         assert (outcome.outcome, outcome.why) == ("dropped", "connect")
 
@@ -215,24 +211,12 @@ def test_a_faster_link_has_faster_times_and_rates() -> None:
 
 
 def _measured(folder: Path, *options: str, status: int = 0) -> str:
-    plan = (
-        "--protocol",
-        "wtcp",
-        "--over",
-        "cdpd",
-        "--vary",
-        "reply",
-        "--sizes",
-        "64,1024",
-        "--sessions",
-        "1",
-    )
+    plan = ("--protocol", "wtcp", "--over", "cdpd", "--vary", "reply", "--sizes", "64,1024", "--sessions", "1")
     return call("measure", "run", *plan, *options, "-o", str(folder), status=status).stderr
 
 
 @pytest.mark.parametrize(
-    "clock",
-    [pytest.param("--speed=10", marks=pytest.mark.root, id="real"), pytest.param("--virtual", id="virtual")],
+    "clock", [pytest.param("--speed=10", marks=pytest.mark.root, id="real"), pytest.param("--virtual", id="virtual")]
 )
 def test_a_modelled_link_carries_it(clock: str, tmp_path: Path) -> None:
     _measured(tmp_path / "run", clock)

@@ -236,6 +236,4 @@ def counted(complete: CaptureTables, rows: int) -> Analysis | None:
     for begin in range(0, len(number), rows):
         if not analysis.add(complete.where((number >= begin) & (number < begin + rows))):
             return None
-    return analysis.finish(
-        CaptureTables(complete.files, flows=complete.flows), np.arange(len(complete.flows))
-    )
+    return analysis.finish(CaptureTables(complete.files, flows=complete.flows), np.arange(len(complete.flows)))

@@ -18,14 +18,7 @@ from multitracer.native import kernel, state
 from multitracer.recording.read import analysis_of
 from parsers._chunks import read_capture
 from tests.conftest import FIXTURES, SAMPLES
-from tests.native.both import (
-    analyse_by_both,
-    assert_equal,
-    assert_same,
-    counted_alike,
-    read_alone,
-    read_by_both,
-)
+from tests.native.both import analyse_by_both, assert_equal, assert_same, counted_alike, read_alone, read_by_both
 
 if TYPE_CHECKING:
     from multitracer.capture import CaptureTables

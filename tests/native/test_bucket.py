@@ -13,9 +13,7 @@ from multitracer.diagnosis.packets.policing import ArrivedStream, bucket
 
 pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are read by {native.state()}")
 
-packets = st.lists(
-    st.tuples(st.floats(0, 0.01), st.integers(40, 1500), st.booleans()), min_size=2, max_size=90
-)
+packets = st.lists(st.tuples(st.floats(0, 0.01), st.integers(40, 1500), st.booleans()), min_size=2, max_size=90)
 
 
 def _levels(stream: ArrivedStream, rate: float, *, many: int) -> tuple[bytes, int]:

@@ -24,9 +24,7 @@ def capture(tmp_path: Path) -> Path:
     return path
 
 
-def run(
-    *words: str | Path, package: Path | None = None, **variables: str
-) -> subprocess.CompletedProcess[str]:
+def run(*words: str | Path, package: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
     paths = [str(path) for path in (package, ROOT) if path]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **variables}
     environment = {name: value for name, value in environment.items() if value}

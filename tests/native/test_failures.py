@@ -104,9 +104,7 @@ def test_without_memory_for_one_more_connection_python_gets_an_exception(tmp_pat
         _says_out_of_memory(_MANY, str(path), str(mebibytes))
 
 
-@pytest.mark.parametrize(
-    ("start", "captured"), [(-1, 4), (90, 20), (2**62, 2**62), (0, -5), (2**63 - 1, 2**63 - 1)]
-)
+@pytest.mark.parametrize(("start", "captured"), [(-1, 4), (90, 20), (2**62, 2**62), (0, -5), (2**63 - 1, 2**63 - 1)])
 def test_records_outside_of_the_data_are_left_to_python(start: int, captured: int) -> None:
     kernel = native.kernel()
     assert kernel is not None

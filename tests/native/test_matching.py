@@ -36,9 +36,7 @@ def named(segments: Table, rows: Array | None, fields: tuple[str, ...]) -> tuple
 
 
 @given(exchanges(), st.sampled_from((EXACT, REWRITTEN)), st.booleans())
-def test_packets_have_the_same_names(
-    segments: list[Segment], fields: tuple[str, ...], complete: bool
-) -> None:
+def test_packets_have_the_same_names(segments: list[Segment], fields: tuple[str, ...], complete: bool) -> None:
     table = capture(segments).segments
     rows = None if complete else np.arange(len(table))[::-2]
     fast = named(table, rows, fields)

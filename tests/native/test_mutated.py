@@ -48,9 +48,7 @@ def test_a_difference_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert (tmp_path / "differs-51.bin").read_bytes() == mutated.mutated(51)
 
 
-def test_what_is_counted_while_it_is_read_is_compared(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_is_counted_while_it_is_read_is_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def different(*arguments: object) -> Analysis | None:
         analysis = count(*arguments)
         if analysis is not None:

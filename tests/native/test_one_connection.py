@@ -80,9 +80,7 @@ def test_each_connection_alone_is_what_it_is_among_the_others(large: Path) -> No
 
 
 @pytest.mark.parametrize(("number", "segments"), [(None, 4), (1, 6), (2, 4), (3, 8), (4, 4)])
-def test_only_the_segments_of_the_chosen_connection_are_kept(
-    large: Path, number: int | None, segments: int
-) -> None:
+def test_only_the_segments_of_the_chosen_connection_are_kept(large: Path, number: int | None, segments: int) -> None:
     recording = with_one(large, number)
     assert len(recording.captures[0].tables.segments) == segments
     assert len(recording) == 4

@@ -23,12 +23,8 @@ pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are r
 def tables(of: CaptureTables) -> list[Table]:
     analysis = analyse(of)
     numbers = range(1, len(analysis.connections) + 1)
-    each = [
-        table for number in numbers for table in (analysis.tcp_segments(number), analysis.sack_blocks(number))
-    ]
-    complete = [
-        connections.segments() for _, connections in analysis.examined(analysis.connections["connection"] - 1)
-    ]
+    each = [table for number in numbers for table in (analysis.tcp_segments(number), analysis.sack_blocks(number))]
+    complete = [connections.segments() for _, connections in analysis.examined(analysis.connections["connection"] - 1)]
     return each + complete
 
 

@@ -19,9 +19,7 @@ numbers = st.lists(number, max_size=80)
 
 
 @given(numbers, numbers, st.sampled_from(("left", "right")), st.sampled_from(("both", "one", "none")))
-def test_values_have_the_same_places(
-    column: list[int], values: list[int], side: intervals.Side, in_order: str
-) -> None:
+def test_values_have_the_same_places(column: list[int], values: list[int], side: intervals.Side, in_order: str) -> None:
     ordered, sought = (np.array(each, dtype=np.int64) for each in (column, values))
     ordered = ordered if in_order == "none" else np.sort(ordered)
     sought = np.sort(sought) if in_order == "both" else sought

@@ -30,9 +30,7 @@ def _both(patch: pytest.MonkeyPatch, call: object, *arguments: object) -> list[l
 
 
 @given(st.lists(number, min_size=30, max_size=30), spans, st.booleans())
-def test_stretches_have_the_same_minimum(
-    values: list[int], stretches: list[tuple[int, int]], ascend: bool
-) -> None:
+def test_stretches_have_the_same_minimum(values: list[int], stretches: list[tuple[int, int]], ascend: bool) -> None:
     low = np.array([begin for begin, _ in stretches], dtype=np.int64)
     high = np.minimum(low + [length for _, length in stretches], 30).astype(np.int64)
     if ascend:

@@ -34,9 +34,7 @@ class Bare:
         """Run a program of the environment, and return what it wrote."""
         command = [self.programs / program, *words]
         environment = self.environment | variables
-        done = subprocess.run(
-            command, env=environment, cwd=self.programs, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, env=environment, cwd=self.programs, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -157,9 +157,7 @@ def test_any_datagrams(seed: int, tmp_path: Path) -> None:
     told(path)
 
 
-def test_packets_that_are_no_segments_need_no_second_reading(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_packets_that_are_no_segments_need_no_second_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "some.pcap"
     path.write_bytes(pcap_file(some_connections(random.Random(4), others=0.2)))
     monkeypatch.setattr("multitracer.recording.read._kept", None)

@@ -48,9 +48,7 @@ def skippable(rng: random.Random) -> bytes:
 def frame(data: bytes, rng: random.Random) -> bytes:
     """Return data as one frame: with or without its size and a checksum, in one block or in several."""
     packer = zstandard.ZstdCompressor(
-        level=rng.choice((-5, 1, 3, 9)),
-        write_checksum=rng.random() < 0.5,
-        write_content_size=rng.random() < 0.5,
+        level=rng.choice((-5, 1, 3, 9)), write_checksum=rng.random() < 0.5, write_content_size=rng.random() < 0.5
     )
     if rng.random() < 0.5:
         return packer.compress(data)

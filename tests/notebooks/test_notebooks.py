@@ -26,9 +26,7 @@ def test_notebook_is_stored_without_output(path: Path) -> None:
         assert cell["execution_count"] is None
 
 
-@pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning:jupyter_client", "ignore::DeprecationWarning:nbclient"
-)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:jupyter_client", "ignore::DeprecationWarning:nbclient")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONWARNINGS", "error:::__main__")

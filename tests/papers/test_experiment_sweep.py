@@ -8,17 +8,7 @@ import pytest
 
 from docs.papers.programs import experiment_bluetooth, experiment_segments, experiment_sweep
 from docs.papers.programs.experiment_page import IMAGES, part
-from docs.papers.programs.experiment_sweep import (
-    BUSY,
-    BUSY_PERCENT,
-    LOSS,
-    OF_EACH,
-    ROUNDS,
-    SIZES,
-    Cell,
-    cells,
-    rows,
-)
+from docs.papers.programs.experiment_sweep import BUSY, BUSY_PERCENT, LOSS, OF_EACH, ROUNDS, SIZES, Cell, cells, rows
 from docs.papers.programs.experiment_sweep_page import PAGE, beside, known, palm, parts, ratio
 from docs.papers.programs.experiment_sweep_pictures import figures
 from multitracer.lab.scenario.library import load_scenario
@@ -56,9 +46,7 @@ def test_the_segments_come_out_as_they_are_bundled(monkeypatch: pytest.MonkeyPat
     assert list(experiment_segments.measured(cell)) == [s for s in kept if s.transaction <= sessions]
 
 
-def test_a_row_of_the_steps_over_bluetooth_comes_out_as_it_is_bundled(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_row_of_the_steps_over_bluetooth_comes_out_as_it_is_bundled(monkeypatch: pytest.MonkeyPatch) -> None:
     transport = experiment_bluetooth.TRANSPORTS[-1]
     monkeypatch.setattr(experiment_bluetooth, "SIZES", (64,))
     (row,) = experiment_bluetooth.measured(transport)

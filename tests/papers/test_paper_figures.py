@@ -11,14 +11,7 @@ import pytest
 
 from docs.papers.programs.paper_bsd import BESIDE, bsd_trace
 from docs.papers.programs.paper_figures import FIGURES, IMAGES, PAGE, Figure, both, part, parts, plot
-from docs.papers.programs.paper_numbers import (
-    LEAST_STOP_S,
-    LONGEST_STOP_S,
-    SAMPLES,
-    real_sessions,
-    trace,
-    virtual,
-)
+from docs.papers.programs.paper_numbers import LEAST_STOP_S, LONGEST_STOP_S, SAMPLES, real_sessions, trace, virtual
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,9 +78,7 @@ def test_what_the_paper_measured_is_seen_here_too() -> None:
 
 
 @pytest.mark.parametrize("number", list(BESIDE))
-def test_kernel_and_bsd_stand_on_the_same_axes(
-    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernel_and_bsd_stand_on_the_same_axes(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sample_traces").symlink_to(SAMPLES)
     (figure,) = (each for each in FIGURES if each.number == number)
@@ -98,9 +89,7 @@ def test_kernel_and_bsd_stand_on_the_same_axes(
     for left, right in (("yaxis", "yaxis3"), ("yaxis2", "yaxis4")):
         assert layout[left]["range"] == layout[right]["range"]
         assert (layout[left]["anchor"], layout[right]["anchor"]) == ("x", "x2")
-    names = {
-        side: {each["name"] for each in drawn["data"] if each.get("xaxis") == side} for side in (None, "x2")
-    }
+    names = {side: {each["name"] for each in drawn["data"] if each.get("xaxis") == side} for side in (None, "x2")}
     assert names[None] >= set(figure.series) - _EVENTS
     assert names["x2"] >= set(figure.series) - _EVENTS
     assert {each["yaxis"] for each in drawn["data"] if each.get("xaxis") == "x2"} == {"y3", "y4"}

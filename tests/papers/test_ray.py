@@ -16,10 +16,7 @@ def test_the_tables_are_those_of_the_files(name: str) -> None:
 @pytest.mark.parametrize("variant", ray.VARIANTS, ids=str)
 def test_fades_are_those_of_the_channel(variant: ray.Variant) -> None:
     facts = ray.fades(variant, 1)
-    kept = {
-        (line["scenario"], line["variant"], line["seed"]): line
-        for line in ray_page.lines_of(ray_page.CHANNEL)
-    }
+    kept = {(line["scenario"], line["variant"], line["seed"]): line for line in ray_page.lines_of(ray_page.CHANNEL)}
     line = kept[str(variant.number), variant.name, "1"]
     assert line == {key: "" if value is None else str(value) for key, value in facts.items()}
 
@@ -40,9 +37,7 @@ def test_a_run_gives_the_rate_of_its_line() -> None:
 def test_our_own_reckoning_holds() -> None:
     """The numbers that were reckoned before the models were built, in the issue that asked for them."""
     stated = {variant.number: ray.fades(variant, 1) for variant in ray.VARIANTS if variant.name == "stated"}
-    calibrated = {
-        variant.number: ray.fades(variant, 1) for variant in ray.VARIANTS if variant.name != "stated"
-    }
+    calibrated = {variant.number: ray.fades(variant, 1) for variant in ray.VARIANTS if variant.name != "stated"}
 
     def numbers(facts: ray.Row) -> tuple[float, int, float]:
         return facts["down_percent"], facts["fades"], facts["fade_s"]

@@ -27,9 +27,7 @@ def test_pauses_cost_in_virtual_time_what_they_cost_under_the_kernel(seed: int, 
 
 
 def test_six_traces_or_more_have_pauses_of_a_third_of_a_second_to_three() -> None:
-    lengths = [
-        [length for _, length in replay_pauses.drawn(seed).idle_gaps_s] for seed in replay_pauses.seeds()
-    ]
+    lengths = [[length for _, length in replay_pauses.drawn(seed).idle_gaps_s] for seed in replay_pauses.seeds()]
     assert len(lengths) >= 6
     assert all(0.3 <= length <= 3 for each in lengths for length in each)
     assert any(length > 1.2 for each in lengths for length in each)

@@ -114,10 +114,7 @@ def test_five_percent_loss_costs_newreno_half_or_more_and_wtcp_a_tenth() -> None
         return median(int(row["delivered_packets"]) for row in each)
 
     for link in wtcp_loss.LINKS:
-        costs = {
-            name: 1 - packets(link, name, "0.05") / packets(link, name, "0.0")
-            for name in wtcp_loss.TRANSPORTS
-        }
+        costs = {name: 1 - packets(link, name, "0.05") / packets(link, name, "0.0") for name in wtcp_loss.TRANSPORTS}
         assert 0.4 < costs["newreno"] < 0.85
         assert costs["wtcp"] < 0.15
 

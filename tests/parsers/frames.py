@@ -170,12 +170,7 @@ def ipv4(
 
 
 def ipv6(
-    payload: bytes,
-    *,
-    source: int = 1,
-    destination: int = 2,
-    next_header: int = 6,
-    length: int | None = None,
+    payload: bytes, *, source: int = 1, destination: int = 2, next_header: int = 6, length: int | None = None
 ) -> bytes:
     """Return an IPv6 packet between fd00::source and fd00::destination."""
     head = struct.pack(">IHBB", 6 << 28, len(payload) if length is None else length, next_header, 64)

@@ -52,9 +52,7 @@ its neighbour 8 with 50/56/40."""
 def version_2(name: str, *, channel: int = 1350) -> bytes:
     """Return the GSMTAP datagram of a message of LTE."""
     subtype, octets = MESSAGES[name]
-    return struct.pack("!BBBBHbbLBBBB", 2, 4, 13, 0, channel, 0, 0, 0, subtype, 0, 0, 0) + bytes.fromhex(
-        octets
-    )
+    return struct.pack("!BBBBHbbLBBBB", 2, 4, 13, 0, channel, 0, 0, 0, subtype, 0, 0, 0) + bytes.fromhex(octets)
 
 
 def version_3(kind: int, subtype: int, payload: bytes, *, channel: int, cell: int) -> bytes:
@@ -90,14 +88,10 @@ def packet(datagram: bytes, *, modem: int = 0, port: int = PORT) -> bytes:
     return ip_udp_header(len(datagram), **ends) + datagram
 
 
-def capture(
-    *datagrams: bytes, step_ns: int = 10**8, times_ns: list[int] | None = None, modem: int = 0
-) -> bytes:
+def capture(*datagrams: bytes, step_ns: int = 10**8, times_ns: list[int] | None = None, modem: int = 0) -> bytes:
     """Return a capture of raw IP whose packets are a tenth of a second apart."""
     times = times_ns or [START_NS + n * step_ns for n in range(len(datagrams))]
-    records = [
-        pcap_record(packet(each, modem=modem), time_ns=t) for each, t in zip(datagrams, times, strict=True)
-    ]
+    records = [pcap_record(packet(each, modem=modem), time_ns=t) for each, t in zip(datagrams, times, strict=True)]
     return pcap_header() + b"".join(records)
 
 

@@ -112,10 +112,7 @@ def test_times_of_day_go_on_after_midnight_and_belong_to_their_answer() -> None:
 
 LOGGERS = [
     b"{t},345 DEBUG modem TX: AT+CSQ\n{t},400 DEBUG modem RX: +CSQ: 15,99\n{t},401 DEBUG modem RX: OK\n",
-    (
-        b"{t},345 - INFO - Sent b'AT+CSQ\\r\\n'\n"
-        b"{t},400 - INFO - recv: b'\\r\\n+CSQ: 15,99\\r\\n\\r\\nOK\\r\\n'\n"
-    ),
+    (b"{t},345 - INFO - Sent b'AT+CSQ\\r\\n'\n{t},400 - INFO - recv: b'\\r\\n+CSQ: 15,99\\r\\n\\r\\nOK\\r\\n'\n"),
     (
         b"[{t},345] {modem.py:12} INFO - AT+CSQ\n"
         b"[{t},400] {modem.py:14} INFO - +CSQ: 15,99\n"
@@ -168,9 +165,7 @@ def test_journal_without_a_year_has_the_times_of_modemmanager() -> None:
     )
     (row,) = rows(log)
     assert (row["rssi_dbm"], row["time_ns"]) == (-83.0, 1_770_113_475_223_456_000)
-    table = at_transcript.parse(io.BytesIO(b"Feb  3 10:11:15 host x: AT+CSQ\n+CSQ: 15,99\nOK\n"), path="x")[
-        "radio"
-    ]
+    table = at_transcript.parse(io.BytesIO(b"Feb  3 10:11:15 host x: AT+CSQ\n+CSQ: 15,99\nOK\n"), path="x")["radio"]
     assert any("year is not given" in text for text in table.provenance["warnings"])
 
 

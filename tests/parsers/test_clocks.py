@@ -43,15 +43,11 @@ def test_what_a_reading_says_beside_the_clocks_is_kept_and_what_makes_no_sense_i
     first, second = parse(json.dumps(READING | state), json.dumps(READING | unexpected))["rows"]
     assert (first["synchronized"], first["max_error_ns"], first["frequency_ppm"]) == (1, 5, -12.5)
     assert (first["tai_offset_s"], first["boottime_ns"]) == (37, None)
-    assert [second[name] for name in ("boottime_ns", "offset_ns", "frequency_ppm", "synchronized")] == [
-        None
-    ] * 4
+    assert [second[name] for name in ("boottime_ns", "offset_ns", "frequency_ppm", "synchronized")] == [None] * 4
 
 
 def test_chrony_vouches_where_the_kernel_does_not() -> None:
-    said = (
-        "A9FEA97B,169.254.169.123,4,1795291231.5,{},0.000001,0.00002,-8.3,0.0,0.1,0.0004,0.0003,16.1,Normal"
-    )
+    said = "A9FEA97B,169.254.169.123,4,1795291231.5,{},0.000001,0.00002,-8.3,0.0,0.1,0.0004,0.0003,16.1,Normal"
     rows = [
         READING | {"synchronized": 0, "max_error_ns": 16_000_000_000, "chrony": said.format("-0.000010")},
         READING | {"synchronized": 1, "max_error_ns": 7, "chrony": said.format("0.1")},
@@ -84,9 +80,7 @@ def test_a_kernel_that_ptp_corrects_claims_no_less_than_what_is_left_to_the_mast
 
 
 def test_tags_of_the_clapperboard_stand_beside_their_readings() -> None:
-    found = parse(
-        json.dumps(READING), json.dumps(READING | {"tag": "0aff"}), json.dumps(READING | {"tag": "x"})
-    )
+    found = parse(json.dumps(READING), json.dumps(READING | {"tag": "0aff"}), json.dumps(READING | {"tag": "x"}))
     assert found["tags"] == ["", "0aff", ""]
 
 

@@ -68,9 +68,7 @@ IKE = bytes(range(1, 17)) + b"\x21\x20\x22\x08" + bytes(300)
         ([b"\x12\x34\x01\0" + bytes(20)] * 2, 53, "DNS"),
     ],
 )
-def test_udp_is_named_by_its_datagrams(
-    tmp_path: Path, payloads: list[bytes], port: int, name: str, six: bool
-) -> None:
+def test_udp_is_named_by_its_datagrams(tmp_path: Path, payloads: list[bytes], port: int, name: str, six: bool) -> None:
     path = tmp_path / "made.pcap"
     path.write_bytes(frames(payloads, port, six=six))
     (found,) = contents_of(str(path))

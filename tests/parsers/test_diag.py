@@ -35,9 +35,7 @@ needs_programs = pytest.mark.skipif(
 def record(code: int, body: bytes, *, stamp: int = 0x00FD0000_00000000) -> bytes:
     """Return a frame that holds a record of the log."""
     inner = (len(body) + 12).to_bytes(2, "little")
-    return escaped(
-        b"\x10\0" + inner + inner + code.to_bytes(2, "little") + stamp.to_bytes(8, "little") + body
-    )
+    return escaped(b"\x10\0" + inner + inner + code.to_bytes(2, "little") + stamp.to_bytes(8, "little") + body)
 
 
 def log(records: int = 40, *, seed: int = 5) -> bytes:
@@ -154,9 +152,7 @@ def stub(tmp_path: Path, name: str, script: str) -> str:
     return f"{folder}{os.pathsep}{os.environ['PATH']}"
 
 
-def test_a_missing_program_is_one_sentence_with_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_program_is_one_sentence_with_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(PreflightError, match=r"scat is not installed.*; pip install 'multitracer\[sig"):
@@ -221,9 +217,7 @@ def test_a_record_on_which_scat_fails_is_left_out_and_what_follows_is_read() -> 
         numbers = 305, channel, channel + 18_000, 100, 100, 7, 0x10DE, 3, 1, 2, 1, 0
         return record(0xB0C2, b"\x03" + struct.pack("<HLLBBLHLHBHB", *numbers))
 
-    data = (
-        log(30) + cell(1350) + record(0xB0C2, b"\x03\x01") + cell(1351) + record(0xB0C2, b"\x03") + cell(1352)
-    )
+    data = log(30) + cell(1350) + record(0xB0C2, b"\x03\x01") + cell(1351) + record(0xB0C2, b"\x03") + cell(1352)
     radio = diag.parse(io.BytesIO(data), path="x")["radio"]
     assert radio["channel"].tolist() == [1350, 1351, 1352]
     assert radio["line"].tolist() == [1, 2, 3]

@@ -123,11 +123,7 @@ def test_map_says_what_is_known_of_it_and_reads_what_it_needs(each: BundledMap) 
     assert len(each.needs) >= 2
 
 
-TIMES = {
-    "auto": "2021-05-06 14:22:{:02}",
-    "iso": "2021-05-06T14:22:{:02}Z",
-    "epoch_ns": "16203109{:02}000000000",
-}
+TIMES = {"auto": "2021-05-06 14:22:{:02}", "iso": "2021-05-06T14:22:{:02}Z", "epoch_ns": "16203109{:02}000000000"}
 
 
 def log_of(
@@ -151,9 +147,7 @@ def log_of(
 
 @pytest.mark.parametrize("each", MAPS, ids=lambda m: m.name)
 @pytest.mark.parametrize(("delimiter", "capitals"), [(",", False), (";", True), ("\t", False)])
-def test_map_is_chosen_in_any_order_case_and_delimiter(
-    each: BundledMap, delimiter: str, capitals: bool
-) -> None:
+def test_map_is_chosen_in_any_order_case_and_delimiter(each: BundledMap, delimiter: str, capitals: bool) -> None:
     data, lines = log_of(each, random.Random(each.name), delimiter, capitals=capitals)
     found = read(data)
     for name, table in (("rsrp_dbm", "radio"), ("rssi_dbm", "radio"), ("lat_deg", "position")):
@@ -184,9 +178,7 @@ def test_map_beside_the_file_wins(tmp_path: Path) -> None:
     path = tmp_path / "towers.csv"
     path.write_bytes(TOWERS)
     assert parsers.detect(path).name == "drive-csv"
-    path.with_name("towers.csv.toml").write_text(
-        '[time]\ncolumn = "measured_at"\n[radio]\nrssi_dbm = "asu"\n'
-    )
+    path.with_name("towers.csv.toml").write_text('[time]\ncolumn = "measured_at"\n[radio]\nrssi_dbm = "asu"\n')
     assert parsers.detect(path).name == "mapped-csv"
     assert set(tables_of(path)) == {"radio"}
 

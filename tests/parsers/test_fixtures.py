@@ -96,17 +96,7 @@ def test_the_fields_of_each_segment_are_those_of_tshark(fixture_folder: Path) ->
 
 def of_tshark(path: Path) -> dict[int, tuple[object, ...]]:
     """Return frame -> fields, as tshark has them."""
-    command = [
-        "tshark",
-        "-r",
-        str(path),
-        "-Y",
-        "tcp && !icmp && !icmpv6",
-        "-T",
-        "fields",
-        "-E",
-        "occurrence=a",
-    ]
+    command = ["tshark", "-r", str(path), "-Y", "tcp && !icmp && !icmpv6", "-T", "fields", "-E", "occurrence=a"]
     for preference in ("tcp.analyze_sequence_numbers", "tcp.desegment_tcp_streams"):
         command += ["-o", f"{preference}:FALSE"]
     for field in FIELDS:

@@ -55,9 +55,7 @@ def test_a_million_keys_cost_no_more_each_than_ten_thousand() -> None:
         assert len(index) == count
         return (time.process_time() - start) / count
 
-    assert min(seconds_per_key(500_000) for _ in range(2)) < 8 * min(
-        seconds_per_key(20_000) for _ in range(5)
-    )
+    assert min(seconds_per_key(500_000) for _ in range(2)) < 8 * min(seconds_per_key(20_000) for _ in range(5))
 
 
 def test_both_directions_are_one_flow_and_the_first_sender_is_a() -> None:
@@ -99,20 +97,12 @@ def tagged(vlan: int | None, *, back: bool = False, port: int = 1000) -> bytes:
     there, home = ("10.0.0.1", port), ("10.0.0.2", 80)
     (source, sport), (destination, dport) = (home, there) if back else (there, home)
     packet = ipv4(tcp(sport=sport, dport=dport), source=source, destination=destination)
-    return (
-        ethernet(packet) if vlan is None else ethernet(vlan.to_bytes(2, "big") + b"\x08\0" + packet, 0x8100)
-    )
+    return ethernet(packet) if vlan is None else ethernet(vlan.to_bytes(2, "big") + b"\x08\0" + packet, 0x8100)
 
 
 @pytest.mark.parametrize(("there", "back"), [(5, None), (None, 5), (5, 6), (6, 5)])
 def test_two_directions_in_different_vlans_are_one_flow(there: int | None, back: int | None) -> None:
-    frames = [
-        tagged(there, port=9),
-        tagged(there),
-        tagged(back, back=True),
-        tagged(there),
-        tagged(None, port=7),
-    ]
+    frames = [tagged(there, port=9), tagged(there), tagged(back, back=True), tagged(there), tagged(None, port=7)]
     capture = read(pcap_file(frames))
     assert capture.segments["flow"].tolist() == [0, 2, 3, 2, 4]
     assert capture.flows["vlan"].tolist() == [-1 if there is None else 1 << 12 | there] * 2 + [-1]

@@ -68,10 +68,7 @@ def test_etherpeek_netmetrix_iptrace_and_tsh_are_named(tmp_path: Path) -> None:
     assert "NetMetrix" in of(tmp_path, struct.pack(">II", 0x6476, 4) + bytes(500))
     assert "iptrace" in of(tmp_path, b"iptrace 2.0" + bytes(500))
     rng = random.Random(6)
-    tsh = [
-        struct.pack(">II", EPOCH_S + n, 1 << 24 | rng.randrange(10**6)) + frame(seq=n)[14:50]
-        for n in range(9)
-    ]
+    tsh = [struct.pack(">II", EPOCH_S + n, 1 << 24 | rng.randrange(10**6)) + frame(seq=n)[14:50] for n in range(9)]
     assert "TSH" in of(tmp_path, b"".join(tsh))
 
 
@@ -105,9 +102,7 @@ def test_text_of_two_bytes_a_character_is_named_with_its_conversion(tmp_path: Pa
     """As Excel and drive-test programs on Windows save it."""
     for encoding in ("utf-16", "utf-16-be"):
         content = ("\ufeff" * (encoding != "utf-16") + "Time;RSRP\nGrüße;-90\n").encode(encoding)
-        assert "text in UTF-16, a format that cannot be read; convert it: iconv -f UTF-16" in of(
-            tmp_path, content
-        )
+        assert "text in UTF-16, a format that cannot be read; convert it: iconv -f UTF-16" in of(tmp_path, content)
 
 
 def test_noise_gets_no_name(tmp_path: Path) -> None:

@@ -116,9 +116,7 @@ def test_an_installed_format_in_a_pcapng_file_is_recognised(installed: list[obje
 def test_an_installed_capture_format_is_read_as_a_capture(installed: list[object], tmp_path: Path) -> None:
     known = next(fmt for fmt in FORMATS if fmt.name == "pcap")
     installed.append(
-        Plugin(
-            "acme", replace(ACME, layer="packet", parse=lambda stream, path: known.parse(stream, path=path))
-        )
+        Plugin("acme", replace(ACME, layer="packet", parse=lambda stream, path: known.parse(stream, path=path)))
     )
     path = tmp_path / "x"
     path.write_bytes(b"acme")
@@ -190,6 +188,4 @@ def test_a_plug_in_that_fails_on_a_file_leaves_it_to_the_others(
 ) -> None:
     installed += [Plugin("acme", replace(ACME, sniff=sniff)), Plugin("other", replace(ACME, name="other"))]
     assert {parsers.recognise(b"acme 1.0", path="x").name for _ in range(3)} == {"other"}
-    assert [str(error) for error in parsers.installed().broken] == [
-        f"format plug-in acme-log: its sniff failed: {why}"
-    ]
+    assert [str(error) for error in parsers.installed().broken] == [f"format plug-in acme-log: its sniff failed: {why}"]

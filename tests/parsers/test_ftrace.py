@@ -37,17 +37,11 @@ CA_STATE = (
 # The texts of 4.19 (no family, no addresses of structures) and of other tools, by their format strings
 PROBE_4_19 = PROBE.replace("family=AF_INET ", "").partition(" skbaddr=")[0] + "\n"
 PROBE_4_16 = PROBE_4_19.partition(" sock_cookie=")[0] + "\n"
-RETRANSMIT_4_16 = (
-    RETRANSMIT.partition("skbaddr")[0] + RETRANSMIT.partition("AF_INET ")[2].partition(" state")[0] + "\n"
-)
+RETRANSMIT_4_16 = RETRANSMIT.partition("skbaddr")[0] + RETRANSMIT.partition("AF_INET ")[2].partition(" state")[0] + "\n"
 TRACE_CMD = PROBE.replace("..s2.  ", " ").replace("tcp_probe: ", "tcp_probe:            ")
 TRACE_CMD_NS = TRACE_CMD.replace("2454.749377", "2454.749377123")
-PERF = PROBE.replace("python-23639   [000] ..s2.", "python 23639 [000]").replace(
-    ": tcp_probe:", ":     tcp:tcp_probe:"
-)
-HEADER = (
-    '# multitracer {"kind":"header","format":"multitracer-tcp-probe","version":1,"clock":"CLOCK_MONOTONIC"}\n'
-)
+PERF = PROBE.replace("python-23639   [000] ..s2.", "python 23639 [000]").replace(": tcp_probe:", ":     tcp:tcp_probe:")
+HEADER = '# multitracer {"kind":"header","format":"multitracer-tcp-probe","version":1,"clock":"CLOCK_MONOTONIC"}\n'
 BOOT_NS = 1_795_245_413_956_674_000
 
 
@@ -85,11 +79,7 @@ def test_probe_is_the_state_before_its_segment() -> None:
 
 def test_events_tell_what_happened_to_which_socket() -> None:
     sent, changed = read(OURS)["tcp_events"].rows()
-    assert (sent["event"], sent["state"], sent["left_host"]) == (
-        TcpEvent.RETRANSMISSION,
-        TcpState.ESTABLISHED,
-        1,
-    )
+    assert (sent["event"], sent["state"], sent["left_host"]) == (TcpEvent.RETRANSMISSION, TcpState.ESTABLISHED, 1)
     assert (changed["event"], changed["ca_state"]) == (TcpEvent.CA_STATE, TcpCaState.LOSS)
     for row in (sent, changed):
         assert (row["port_local"], row["port_remote"], row["ip_version"]) == (33268, 5999, 4)
@@ -120,9 +110,7 @@ def test_retransmission_of_an_old_kernel() -> None:
 
 
 def test_ipv6_and_ipv4_within_it() -> None:
-    six = (
-        PROBE.replace("AF_INET", "AF_INET6").replace("10.0.1.1", "[fd00::1]").replace("10.0.2.2", "[fd00::2]")
-    )
+    six = PROBE.replace("AF_INET", "AF_INET6").replace("10.0.1.1", "[fd00::1]").replace("10.0.2.2", "[fd00::2]")
     row = only(read(six)["tcp_state"])
     assert row["ip_version"] == 6
     assert row["address_remote"] == socket.inet_pton(socket.AF_INET6, "fd00::2")
@@ -136,10 +124,7 @@ def test_ipv6_and_ipv4_within_it() -> None:
 def test_clock_records_place_events_on_the_wall_clock() -> None:
     tables = read(OURS)
     assert tables["tcp_state"]["time_ns"].tolist() == [BOOT_NS + 2_454_749_377_000]
-    assert tables["tcp_events"]["time_ns"].tolist() == [
-        BOOT_NS + 2_460_100_000_000,
-        BOOT_NS + 2_460_100_003_000,
-    ]
+    assert tables["tcp_events"]["time_ns"].tolist() == [BOOT_NS + 2_460_100_000_000, BOOT_NS + 2_460_100_003_000]
     assert tables["tcp_state"].provenance["clock"]["to"] == "realtime"
     assert tables["tcp_state"].provenance["clock"]["uncertainty_ns"] <= 100
 
@@ -163,9 +148,7 @@ def test_name_of_a_program_may_look_like_anything() -> None:
 
 
 def test_sequence_numbers_may_wrap_within_the_flight() -> None:
-    text = PROBE.replace("snd_nxt=0x28d10774", "snd_nxt=0x10").replace(
-        "snd_una=0x28d1038c", "snd_una=0xfffffff0"
-    )
+    text = PROBE.replace("snd_nxt=0x28d10774", "snd_nxt=0x10").replace("snd_una=0x28d1038c", "snd_una=0xfffffff0")
     assert only(read(text)["tcp_state"])["flight_bytes"] == 0x20
 
 

@@ -134,8 +134,7 @@ def test_a_cell_is_numbered_below_its_node_and_its_level_named_by_its_generation
 
 
 @pytest.mark.parametrize(
-    "time",
-    ["2021-05-06 14:22:00", "2021-05-06T14:22:00.250", "1620310920", "1620310920250", "2021/05/06 14:22:00"],
+    "time", ["2021-05-06 14:22:00", "2021-05-06T14:22:00.250", "1620310920", "1620310920250", "2021/05/06 14:22:00"]
 )
 def test_times_in_other_forms_are_read(time: str) -> None:
     data, _ = native(random.Random(1), delimiter="\t", surplus=2, rows=1)

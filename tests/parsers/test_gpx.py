@@ -68,9 +68,7 @@ def test_times_without_a_zone_are_said() -> None:
     found = parsed(gpx.FORMAT, TRACK.replace(b"00.250Z", b"00.250"))
     assert found["position"]["time_ns"][0] == 1620310920_250_000_000
     assert found["position"].provenance["zone"] == "unknown"
-    assert (
-        "the time zone is not given, so the times are read as UTC" in found["position"].provenance["warnings"]
-    )
+    assert "the time zone is not given, so the times are read as UTC" in found["position"].provenance["warnings"]
 
 
 BOMB = b"""<?xml version="1.0"?><!DOCTYPE gpx [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]>
@@ -104,10 +102,7 @@ def test_what_is_no_track_is_one_sentence(document: bytes, why: str) -> None:
 
 
 def test_track_that_breaks_off_keeps_what_precedes() -> None:
-    for cut in (
-        TRACK[: TRACK.index(b'<trkpt lat="0"')],
-        TRACK.replace(b'<trkpt lat="0"', b'<trkpt <lat="0"'),
-    ):
+    for cut in (TRACK[: TRACK.index(b'<trkpt lat="0"')], TRACK.replace(b'<trkpt lat="0"', b'<trkpt <lat="0"')):
         table = parsed(gpx.FORMAT, cut)["position"]
         assert len(table) == 2
         assert table.provenance["damaged"].startswith("not valid XML at line")
@@ -116,9 +111,7 @@ def test_track_that_breaks_off_keeps_what_precedes() -> None:
 @given(seed=st.integers(0, 10**6))
 def test_any_track_comes_back(seed: int) -> None:
     chance = random.Random(seed)
-    points = [
-        (chance.uniform(-89, 89), chance.uniform(-179, 179), n + chance.randint(0, 1)) for n in range(12)
-    ]
+    points = [(chance.uniform(-89, 89), chance.uniform(-179, 179), n + chance.randint(0, 1)) for n in range(12)]
     text = ""
     for lat, lon, seconds in points:
         time = datetime.fromtimestamp(10**9 + seconds, UTC)

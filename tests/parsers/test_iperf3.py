@@ -27,20 +27,8 @@ S = 1_000_000_000
 PROGRAM = shutil.which("iperf3")
 needs_iperf3 = pytest.mark.skipif(PROGRAM is None, reason="iperf3 is not installed (apt-get install iperf3)")
 CONNECTED = [
-    {
-        "socket": 5,
-        "local_host": "10.0.0.1",
-        "local_port": 58430,
-        "remote_host": "10.0.0.2",
-        "remote_port": 5201,
-    },
-    {
-        "socket": 7,
-        "local_host": "fd00::1",
-        "local_port": 58446,
-        "remote_host": "fd00::2",
-        "remote_port": 5201,
-    },
+    {"socket": 5, "local_host": "10.0.0.1", "local_port": 58430, "remote_host": "10.0.0.2", "remote_port": 5201},
+    {"socket": 7, "local_host": "fd00::1", "local_port": 58446, "remote_host": "fd00::2", "remote_port": 5201},
 ]
 
 
@@ -88,10 +76,7 @@ def test_each_stream_has_a_row_for_each_interval_and_two_sums() -> None:
     assert (first["rtt_s"], first["rttvar_s"]) == (170e-6, 219e-6)
     assert (second["local"], second["rtt_s"], second["rttvar_s"]) == ("[fd00::1]:58446", None, None)
     sums = list(tables["application_sums"].rows())
-    assert [(row["reporter"], row["bytes"]) for row in sums] == [
-        ("sender", 2097152),
-        ("receiver", 2000000),
-    ] * 2
+    assert [(row["reporter"], row["bytes"]) for row in sums] == [("sender", 2097152), ("receiver", 2000000)] * 2
     assert tables["application_rate"].provenance["tests"] == 1
 
 
@@ -118,9 +103,7 @@ def events(test: dict[str, Any]) -> bytes:
     """Return a test as the events of --json-stream, of iperf 3.17 and later."""
     lines = [{"event": "start", "data": test["start"]}]
     lines += [{"event": "interval", "data": each} for each in test["intervals"]]
-    return b"".join(
-        json.dumps(line).encode() + b"\n" for line in (*lines, {"event": "end", "data": test["end"]})
-    )
+    return b"".join(json.dumps(line).encode() + b"\n" for line in (*lines, {"event": "end", "data": test["end"]}))
 
 
 def test_events_say_the_same_and_tests_may_follow_each_other() -> None:
@@ -164,9 +147,7 @@ def test_reverse_test_of_an_early_version_received() -> None:
     for each in test["intervals"]:
         for stream in each["streams"]:
             del stream["sender"]
-    assert set(parsed(iperf3.FORMAT, json.dumps(test).encode())["application_rate"]["direction"]) == {
-        "received"
-    }
+    assert set(parsed(iperf3.FORMAT, json.dumps(test).encode())["application_rate"]["direction"]) == {"received"}
 
 
 @pytest.mark.parametrize(

@@ -81,9 +81,7 @@ def one_by_one(data: bytes, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_lanes_find_what_a_plain_loop_finds(
-    kind: str, lanes_taken: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lanes_find_what_a_plain_loop_finds(kind: str, lanes_taken: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     data = file_of(kind)
     capture = read(data)
     assert kind not in EASY or sum(lanes_taken) > 2000

@@ -68,35 +68,20 @@ FRAMES: dict[str, tuple[int, bytes]] = {
         105,
         bytes(Dot11(type=2, subtype=8, FCfield="from_DS") / Dot11QoS() / LLC() / SNAP() / IP_PACKET),
     ),
-    "802.11, high throughput control": (
-        105,
-        b"\x88\x82" + bytes(22) + b"\0\0" + bytes(4) + LLC_V4,
-    ),
+    "802.11, high throughput control": (105, b"\x88\x82" + bytes(22) + b"\0\0" + bytes(4) + LLC_V4),
     "radiotap": (127, bytes(RadioTap() / Dot11(type=2) / LLC() / SNAP() / IP_PACKET)),
     "radiotap, two present words": (
         127,
         bytes.fromhex("00000e000000008000000000") + b"\0\0" + b"\x08\0" + bytes(22) + LLC_V4,
     ),
-    "radiotap, padded header": (
-        127,
-        bytes.fromhex("000009000200000020") + b"\x88\0" + bytes(26) + LLC_V4,
-    ),
+    "radiotap, padded header": (127, bytes.fromhex("000009000200000020") + b"\x88\0" + bytes(26) + LLC_V4),
     "radiotap, time and padded header": (
         127,
         bytes.fromhex("0000110003000000") + bytes(8) + b"\x20" + b"\x88\0" + bytes(26) + LLC_V4,
     ),
-    "prism, little-endian": (
-        119,
-        struct.pack("<II", 0x44, 144) + bytes(136) + b"\x08\0" + bytes(22) + LLC_V4,
-    ),
-    "prism, big-endian": (
-        119,
-        struct.pack(">II", 0x44, 144) + bytes(136) + b"\x08\0" + bytes(22) + LLC_V4,
-    ),
-    "avs": (
-        163,
-        struct.pack(">II", 0x80211001, 64) + bytes(56) + b"\x08\0" + bytes(22) + LLC_V4,
-    ),
+    "prism, little-endian": (119, struct.pack("<II", 0x44, 144) + bytes(136) + b"\x08\0" + bytes(22) + LLC_V4),
+    "prism, big-endian": (119, struct.pack(">II", 0x44, 144) + bytes(136) + b"\x08\0" + bytes(22) + LLC_V4),
+    "avs": (163, struct.pack(">II", 0x80211001, 64) + bytes(56) + b"\x08\0" + bytes(22) + LLC_V4),
     "ppi with 802.11": (192, b"\0\0\x08\0\x69\0\0\0" + b"\x08\0" + bytes(22) + LLC_V4),
     "ppi with ethernet": (192, b"\0\0\x08\0\x01\0\0\0" + ethernet(V4)),
     "frame relay, nlpid": (107, b"\x18\x41\x03\xcc" + V4),

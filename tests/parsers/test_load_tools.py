@@ -56,13 +56,7 @@ def test_a_server_that_knows_nothing_of_the_sender_does_not_say_0() -> None:
 
 
 def test_lists_and_byte_order_marks_are_read() -> None:
-    data = (
-        b"\xef\xbb\xbf[\n"
-        + json.dumps(udp_test()).encode()
-        + b",\n"
-        + json.dumps(udp_test()).encode()
-        + b"]\n"
-    )
+    data = b"\xef\xbb\xbf[\n" + json.dumps(udp_test()).encode() + b",\n" + json.dumps(udp_test()).encode() + b"]\n"
     assert parsers.recognise(data[:4096], path="x").name == "iperf3"
     assert parsed(iperf3.FORMAT, data)["application_sums"].provenance["tests"] == 2
 
@@ -92,22 +86,14 @@ def test_a_cut_file_gives_what_it_has_or_an_error(tmp_path: Path, share: float) 
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
-        (
-            "public/sigcomm21_iperf3_udp_reverse.json",
-            ["9,013,738,432", "1,737,579,776", "(80.6%)", "73.6 µs"],
-        ),
-        (
-            "bidir_dupkeys.json",
-            ["3,000,000 bytes", "2,900,000 bytes", "15,000,000 bytes", "14,900,000 bytes"],
-        ),
+        ("public/sigcomm21_iperf3_udp_reverse.json", ["9,013,738,432", "1,737,579,776", "(80.6%)", "73.6 µs"]),
+        ("bidir_dupkeys.json", ["3,000,000 bytes", "2,900,000 bytes", "15,000,000 bytes", "14,900,000 bytes"]),
         ("truncated.json", ["2,000,000 bytes", "iperf3 test has no end"]),
         ("list.json", ["3,000,000 bytes", "(test 2)"]),
         ("iperf3_text.txt", ["5,117,051 bytes", "12.4 Mbit/s", "15 segments"]),
     ],
 )
-def test_reported_files_show_their_numbers(
-    fixture_folder: Path, tmp_path: Path, name: str, shown: list[str]
-) -> None:
+def test_reported_files_show_their_numbers(fixture_folder: Path, tmp_path: Path, name: str, shown: list[str]) -> None:
     path = fixture_folder / "reports" / name
     if not path.exists():
         pytest.skip("no reports")

@@ -91,9 +91,7 @@ def test_what_stands_for_no_value_differs_between_columns(seed: int, tmp_path: P
     levels = [chance.choice(["0", "0.0", "-85.5", "-101"]) for _ in range(40)]
     rates = [chance.choice([0, 1, 250, -7]) for _ in range(40)]
     path = tmp_path / "phone.csv"
-    lines = (
-        f"{1500 + n},{level},{rate}\n" for n, (level, rate) in enumerate(zip(levels, rates, strict=True))
-    )
+    lines = (f"{1500 + n},{level},{rate}\n" for n, (level, rate) in enumerate(zip(levels, rates, strict=True)))
     path.write_text("ms,nr,rate\n" + "".join(lines))
     path.with_name("phone.csv.toml").write_text(
         '[time]\ncolumn = "ms"\nform = "epoch_ms"\n[radio]\nrsrp_dbm = { column = "nr", missing = [0] }\n'

@@ -115,9 +115,7 @@ def test_row_is_made_of_all_lines_but_some(tmp_path: Path) -> None:
 
 def test_cell_is_numbered_below_its_base_station(tmp_path: Path) -> None:
     """A sector alone is no identity, and a number that has no room below is none either."""
-    columns = TIME + (
-        '[radio]\ncell_id = { column = "sector", above = "enb", bits = 8 }\nphysical_cell_id = "pci"\n'
-    )
+    columns = TIME + ('[radio]\ncell_id = { column = "sector", above = "enb", bits = 8 }\nphysical_cell_id = "pci"\n')
     cells = ("300001,2", ",2", "300001,256", "300001,-")
     log = "t,enb,sector,pci\n" + "".join(f"170000000{at},{cell},7\n" for at, cell in enumerate(cells))
     found = read(tmp_path, log, columns)["radio"]
@@ -170,9 +168,7 @@ def test_day_and_month_that_could_be_exchanged_are_not_guessed() -> None:
 
 def test_log_whose_times_have_no_form_names_the_column(tmp_path: Path) -> None:
     columns = '[time]\ncolumn = "when"\nform = "auto"\n[radio]\nrsrp_dbm = "r"\n'
-    with pytest.raises(
-        FormatError, match=r"no line has a valid time: the column 'when' .* for example 'noon'"
-    ):
+    with pytest.raises(FormatError, match=r"no line has a valid time: the column 'when' .* for example 'noon'"):
         read(tmp_path, "when,r\nnoon,-90\n", columns)
 
 
@@ -214,17 +210,14 @@ def test_columns_that_are_exchanged_are_named(tmp_path: Path) -> None:
 
 def test_of_a_column_in_a_wrong_unit_nothing_is_read(tmp_path: Path) -> None:
     """The few that could be would else be rates of 750 Gbit/s, and levels that nobody saw."""
-    log = "t,dl,r\n" + "".join(
-        f"{1700000000 + n},{900 if n < 4 else 40_000_000 + n},-90\n" for n in range(12)
-    )
-    table = read(
-        tmp_path, log, TIME + '[radio]\nrsrp_dbm = "r"\ndownlink_bps = { column = "dl", unit = "Mbit/s" }\n'
-    )["radio"]
+    log = "t,dl,r\n" + "".join(f"{1700000000 + n},{900 if n < 4 else 40_000_000 + n},-90\n" for n in range(12))
+    table = read(tmp_path, log, TIME + '[radio]\nrsrp_dbm = "r"\ndownlink_bps = { column = "dl", unit = "Mbit/s" }\n')[
+        "radio"
+    ]
     assert {(row["downlink_bps"], row["rsrp_dbm"]) for row in table.rows()} == {(None, -90.0)}
     assert table.provenance["missing"] == {"downlink_bps": 12}
     assert any(
-        "8 of 12 values of column 'dl'" in text and "the column is not read" in text
-        for text in warnings_of(table)
+        "8 of 12 values of column 'dl'" in text and "the column is not read" in text for text in warnings_of(table)
     )
 
 
@@ -248,6 +241,4 @@ def test_no_place_is_at_zero_and_none_beyond_the_earth(tmp_path: Path) -> None:
     table = read(tmp_path, log, TIME + '[position]\nlat_deg = "y"\nlon_deg = "x"\n')["position"]
     assert [(row["lat_deg"], row["lon_deg"]) for row in table.rows()] == [(52.5, 13.4), (0.0, 13.4)]
     assert table.provenance["missing"] == {"lat_deg": 2, "lon_deg": 2}
-    assert any(
-        "1 position with latitude and longitude 0" in warning for warning in table.provenance["warnings"]
-    )
+    assert any("1 position with latitude and longitude 0" in warning for warning in table.provenance["warnings"])

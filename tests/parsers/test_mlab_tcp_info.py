@@ -40,11 +40,7 @@ def test_snapshots_of_tcp_info_are_states_of_the_sender() -> None:
         40000,
         "cubic",
     )
-    assert (row["unacked_segments"], row["send_queue_bytes"], row["timer_expires_ns"]) == (
-        3,
-        5000,
-        300_000_000,
-    )
+    assert (row["unacked_segments"], row["send_queue_bytes"], row["timer_expires_ns"]) == (3, 5000, 300_000_000)
     assert row["time_ns"] == 1_770_113_472_500_000_000
     assert table.provenance["skipped"] == {"not a JSON object": 1}
 

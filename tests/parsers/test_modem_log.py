@@ -26,9 +26,7 @@ def line(**record: Any) -> bytes:
 
 
 def clock(at: int, *, boot: int = BOOT_NS) -> bytes:
-    return line(
-        kind="clock", monotonic_before_ns=at - 100, realtime_ns=at + boot, monotonic_after_ns=at + 100
-    )
+    return line(kind="clock", monotonic_before_ns=at - 100, realtime_ns=at + boot, monotonic_after_ns=at + 100)
 
 
 def answer(at: int, *, raw: str = "\r\n+CSQ: 15,99\r\n\r\nOK\r\n", **more: Any) -> bytes:
@@ -107,8 +105,7 @@ def test_rounds_that_were_late_are_counted_and_no_gap() -> None:
 def test_what_came_unasked_is_a_reading_and_another_modem_is_told() -> None:
     unasked = line(kind="unasked", at_ns=START, raw='\r\n+CREG: 1,"2A01","01A2D001",7\r\n')
     met = [
-        line(kind="modem", at_ns=START + n, port=f"/dev/ttyUSB{n}", says=f"Maker {n}", profile="3gpp")
-        for n in (0, 1)
+        line(kind="modem", at_ns=START + n, port=f"/dev/ttyUSB{n}", says=f"Maker {n}", profile="3gpp") for n in (0, 1)
     ]
     radio = read(HEADER, unasked, *met)["radio"]
     assert next(iter(radio.rows()))["cell_id"] == 0x1A2D001
@@ -129,16 +126,12 @@ def test_answers_that_were_cut_or_came_too_late_give_no_value() -> None:
 
 
 def test_garbled_values_and_foreign_records_are_counted() -> None:
-    radio = read(HEADER, answer(START, raw="+CSQ: 1\xff,99\r\nOK\r\n"), line(kind="surprise"), b"nonsense\n")[
-        "radio"
-    ]
+    radio = read(HEADER, answer(START, raw="+CSQ: 1\xff,99\r\nOK\r\n"), line(kind="surprise"), b"nonsense\n")["radio"]
     assert len(radio) == 0
     assert sum(radio.provenance["skipped"].values()) == 3
 
 
-@pytest.mark.parametrize(
-    "first", [b"", answer(START), line(kind="header", format="multitracer-modem", version=2)]
-)
+@pytest.mark.parametrize("first", [b"", answer(START), line(kind="header", format="multitracer-modem", version=2)])
 def test_log_of_another_kind_or_version_is_refused(first: bytes) -> None:
     with pytest.raises(FormatError):
         read(first, answer(START))
@@ -151,9 +144,7 @@ def test_position_stands_at_the_hosts_time_beside_the_receivers() -> None:
     assert row["lat_deg"] == pytest.approx(45.490465)
 
 
-@given(
-    data=damaged(HEADER + clock(START) + answer(START) + missed(START, START + S, "x") + answer(START + S))
-)
+@given(data=damaged(HEADER + clock(START) + answer(START) + missed(START, START + S, "x") + answer(START + S)))
 def test_damaged_modem_log_gives_tables_or_an_error(data: bytes) -> None:
     survives(modem.parse, data)
 

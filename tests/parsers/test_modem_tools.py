@@ -257,21 +257,14 @@ MIKROTIK = b"""            status: connected
 
 def test_monitor_of_mikrotik() -> None:
     serving, second, third = rows(MIKROTIK)
-    assert (serving["rat"], serving["rsrp_dbm"], serving["rsrq_db"], serving["sinr_db"]) == (
-        "LTE",
-        -97,
-        -12.5,
-        6,
-    )
+    assert (serving["rat"], serving["rsrp_dbm"], serving["rsrq_db"], serving["sinr_db"]) == ("LTE", -97, -12.5, 6)
     assert (serving["channel"], serving["physical_cell_id"], serving["band"]) == (1300, 480, "3")
     assert (serving["operator"], serving["state"], serving["cqi"]) == ("LMT", "connected", 7)
     assert [(row["role"], row["channel"], row["band"]) for row in (second, third)] == [
         ("secondary", 2850, "7"),
         ("secondary", 6300, "20"),
     ]
-    more = b"-- [Q quit|D dump|C-z pause]\n" + MIKROTIK.replace(
-        b"sinr: 6dB", b"sinr: 6dB\n   nr-rsrp: -99dBm"
-    )
+    more = b"-- [Q quit|D dump|C-z pause]\n" + MIKROTIK.replace(b"sinr: 6dB", b"sinr: 6dB\n   nr-rsrp: -99dBm")
     found = rows(MIKROTIK.replace(b"\n", b"\r\n") + more)
     assert [row["rsrp_dbm"] for row in found if row["rsrp_dbm"]] == [-97.0, -97.0, -99.0]
     (old,) = rows(
@@ -285,9 +278,7 @@ def test_monitor_of_mikrotik() -> None:
 def test_lines_of_no_output_are_counted() -> None:
     log = b"# mmcli -m 0 --signal-get\n" + MMCLI_TEXT + b"# end\n"
     table = modem_tools.parse(io.BytesIO(log), path="x")["radio"]
-    assert table.provenance["warnings"] == [
-        "2 lines of the log are no output of a supported tool and were not read"
-    ]
+    assert table.provenance["warnings"] == ["2 lines of the log are no output of a supported tool and were not read"]
 
 
 @given(data=damaged(MMCLI_TEXT + MMCLI_KEYS + CELLS + HILINK + MIKROTIK))

@@ -82,8 +82,7 @@ def test_without_a_fix_the_coordinates_are_missing_not_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
-    [RMC.replace(b"4529", b"4528"), RMC.replace(b"*60", b"*6"), b"$GPRMC*00", b"GPRMC,1*22", b"$" * 300],
+    "line", [RMC.replace(b"4529", b"4528"), RMC.replace(b"*60", b"*6"), b"$GPRMC*00", b"GPRMC,1*22", b"$" * 300]
 )
 def test_damaged_sentence_is_no_fix(line: bytes) -> None:
     with pytest.raises(NmeaError):
@@ -104,9 +103,7 @@ def test_damaged_nmea_gives_a_table_or_an_error(data: bytes) -> None:
 
 def test_slow_pipe_gives_the_same() -> None:
     data = RMC + NO_FIX + GGA
-    complete, slow = (
-        nmea.parse(s, path="x") for s in (io.BytesIO(data), io.BufferedReader(OneByteAtATime(data)))
-    )
+    complete, slow = (nmea.parse(s, path="x") for s in (io.BytesIO(data), io.BufferedReader(OneByteAtATime(data))))
     assert rows_of(complete) == rows_of(slow)
 
 
@@ -136,9 +133,7 @@ def test_logs_of_real_receivers_hold_the_sentences_and_fixes_of_the_reference(fi
         if known.get("rmc_valid"):
             for end in ("first", "last"):
                 lat, lon = known[end][2:]
-                assert min(np.nanmin(np.hypot(table["lat_deg"] - lat, table["lon_deg"] - lon)), 1) < 2e-7, (
-                    name
-                )
+                assert min(np.nanmin(np.hypot(table["lat_deg"] - lat, table["lon_deg"] - lon)), 1) < 2e-7, name
 
 
 @pytest.mark.fixtures

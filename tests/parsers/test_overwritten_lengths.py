@@ -8,18 +8,7 @@ import pytest
 
 from multitracer.analysis.tcp import analyse
 from multitracer.captured import CaptureMark
-from tests.parsers.frames import (
-    Packet,
-    enhanced,
-    ethernet,
-    interface,
-    ipv4,
-    ipv6,
-    pcap_file,
-    read,
-    section,
-    tcp,
-)
+from tests.parsers.frames import Packet, enhanced, ethernet, interface, ipv4, ipv6, pcap_file, read, section, tcp
 
 
 def transfer(seed: int, count: int, version: int = 4) -> tuple[list[bytes], list[int]]:
@@ -37,9 +26,7 @@ def test_the_ip_length_gives_the_payload(order: str, version: int, kept: int) ->
     frames, sizes = transfer(kept, 300, version)
     found = read(pcap_file([Packet(frame[:kept]) for frame in frames], order=order))
     assert found.segments["payload_bytes"].tolist() == sizes
-    cut = [
-        CaptureMark(int(marks)) for marks, size in zip(found.segments["marks"], sizes, strict=True) if size
-    ]
+    cut = [CaptureMark(int(marks)) for marks, size in zip(found.segments["marks"], sizes, strict=True) if size]
     assert all(CaptureMark.PAYLOAD_CUT in marks and CaptureMark.LENGTH_OVERWRITTEN in marks for marks in cut)
     assert (found.files[0].variant or "").endswith("original lengths overwritten")
     assert "bad-length" in {note.code for note in analyse(found).trust.notes}

@@ -55,9 +55,7 @@ def test_modified_variants_are_told_apart_by_their_records(
     assert name in (capture.files[0].variant or "")
 
 
-@pytest.mark.parametrize(
-    ("version", "swapped"), [((2, 2), True), ((2, 3), True), ((2, 3), False), ((543, 0), True)]
-)
+@pytest.mark.parametrize(("version", "swapped"), [((2, 2), True), ((2, 3), True), ((2, 3), False), ((543, 0), True)])
 def test_old_versions_have_their_lengths_the_wrong_way_round(version: tuple[int, int], swapped: bool) -> None:
     packets = [Packet(frame(payload=b"x" * 100)[:80], original=154), Packet(frame(payload=b"y"))]
     capture = read(pcap_file(packets, version=version, swapped=swapped))

@@ -66,9 +66,7 @@ def test_a_flipped_bit_in_a_captured_length_costs_no_more_than_its_place(order: 
         damaged = flipped(capture.data, capture.starts[number] + 8 + rng.randrange(4), rng.randrange(8))
         found = read(damaged)
         facts = found.files[0]
-        assert (
-            facts.variant == f"{'little' if order == '<' else 'big'}-endian, {'ns' if unit == 'ns' else 'µs'}"
-        )
+        assert facts.variant == f"{'little' if order == '<' else 'big'}-endian, {'ns' if unit == 'ns' else 'µs'}"
         assert facts.packets >= 58, seed
         assert set(found.segments["time_ns"].tolist()) <= set(capture.times), "no packet was made up"
         assert facts.damaged, seed

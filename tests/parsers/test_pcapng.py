@@ -39,9 +39,7 @@ TICKS = EPOCH_S * 10**6
 @pytest.mark.parametrize("order", "<>")
 def test_all_three_packet_blocks_are_packets(order: str) -> None:
     data = section(order) + interface(order=order)
-    data += (
-        enhanced(ONE, TICKS, order=order) + obsolete(ONE, TICKS + 1, order=order) + simple(ONE, order=order)
-    )
+    data += enhanced(ONE, TICKS, order=order) + obsolete(ONE, TICKS + 1, order=order) + simple(ONE, order=order)
     capture = read(data)
     assert capture.segments["payload_bytes"].tolist() == [5, 5, 5]
     assert capture.segments["time_ns"].tolist() == [TICKS * 1000, (TICKS + 1) * 1000, NOT_A_TIME]
@@ -117,11 +115,7 @@ def test_what_a_file_says_of_itself_is_kept() -> None:
     data = section(options=words) + interface(127, 256, of_interface)
     data += block(5, statistics + option(5, struct.pack("<Q", 3)) + option(7, struct.pack("<Q", 4)))
     facts = read(data).files[0]
-    assert (facts.hardware, facts.operating_system, facts.application) == (
-        "a phone",
-        "Linux 6.1",
-        "dump �",
-    )
+    assert (facts.hardware, facts.operating_system, facts.application) == ("a phone", "Linux 6.1", "dump �")
     assert facts.comments == [(None, "ride 7")]
     (found,) = facts.interfaces
     assert (found.name, found.description, found.filter) == ("wlan0", "the radio", "tcp")
@@ -224,8 +218,7 @@ def test_a_flipped_bit_in_a_length_costs_no_more_than_its_place(order: str) -> N
     for seed in seeds(120):
         rng = random.Random(seed)
         blocks = [
-            enhanced(frame(seq=n, payload=rng.randbytes(rng.choice((0, 9, 1400)))), order=order)
-            for n in range(60)
+            enhanced(frame(seq=n, payload=rng.randbytes(rng.choice((0, 9, 1400)))), order=order) for n in range(60)
         ]
         head = section(order) + interface(order=order)
         number = rng.randrange(60)
@@ -247,9 +240,7 @@ def test_a_flipped_bit_in_the_type_of_a_packet_block_is_named(order: str, option
         unexpected[bit // 8] ^= 1 << bit % 8
         head = section(order) + interface(order=order) + enhanced(ONE, order=order)
         facts = read(head + bytes(unexpected) + enhanced(ONE, order=order)).files[0]
-        obsolete = (
-            struct.unpack_from(order + "I", unexpected)[0] == 2
-        )  # is laid out alike, so its packet is read
+        obsolete = struct.unpack_from(order + "I", unexpected)[0] == 2  # is laid out alike, so its packet is read
         assert facts.packets == 2 + obsolete
         assert facts.lost_ranges == ([] if obsolete else [(len(head), len(head) + len(unexpected))])
         assert obsolete or f"byte {len(head)} of type" in (facts.damaged or "")
@@ -268,8 +259,7 @@ def test_bytes_that_are_gone_cost_only_the_packets_that_had_them(order: str) -> 
     for seed in seeds(200):
         rng = random.Random(seed)
         blocks = [
-            enhanced(frame(seq=n, payload=rng.randbytes(rng.choice((0, 0, 0, 1400)))), order=order)
-            for n in range(40)
+            enhanced(frame(seq=n, payload=rng.randbytes(rng.choice((0, 0, 0, 1400)))), order=order) for n in range(40)
         ]
         data = section(order) + interface(order=order) + b"".join(blocks)
         ends = np.cumsum([len(data) - len(b"".join(blocks)), *map(len, blocks)])
@@ -346,9 +336,7 @@ def test_an_unknown_version_is_refused() -> None:
 def test_what_precedes_a_section_of_an_unknown_version_is_delivered(orders: str) -> None:
     first, second = orders[0], orders[1]
     good = section(first) + interface(order=first) + enhanced(ONE, order=first) * 7
-    unexpected = (
-        section(second, version=(3, 0)) + interface(101, order=second) + enhanced(ONE, order=second) * 2
-    )
+    unexpected = section(second, version=(3, 0)) + interface(101, order=second) + enhanced(ONE, order=second) * 2
     facts = read(good + unexpected).files[0]
     assert facts.packets == 7
     assert facts.link_types == {1: 7}

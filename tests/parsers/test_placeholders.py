@@ -46,10 +46,7 @@ def test_a_level_that_is_equal_in_all_cells_and_has_no_quality_is_a_constant() -
     rows += [line(60 + n, "3G", (8, n // 10, n // 10), -24, "-", "-", "-") for n in range(60)]
     table = radio(rows)
     assert not np.isfinite(table["rscp_dbm"]).any()
-    assert (
-        "rscp_dbm: -24 dBm in UMTS rows is not a measurement (the same in all rows of 6 cells): 60"
-        in said(table)
-    )
+    assert "rscp_dbm: -24 dBm in UMTS rows is not a measurement (the same in all rows of 6 cells): 60" in said(table)
     assert table.provenance["missing"] == {"rscp_dbm": 60}
     assert np.isfinite(table["rsrp_dbm"]).sum() == 60
 
@@ -67,9 +64,7 @@ def test_equal_levels_beside_a_quality_are_kept() -> None:
 def test_a_sinr_that_never_changes_while_the_level_does_is_none() -> None:
     table = radio([lte(n, -60 - n % 50, 0.0) for n in range(100)])
     assert not np.isfinite(table["sinr_db"]).any()
-    assert "sinr_db: 0 dB in LTE rows is not a measurement (the same in all rows, while the level" in said(
-        table
-    )
+    assert "sinr_db: 0 dB in LTE rows is not a measurement (the same in all rows, while the level" in said(table)
     some = radio([lte(n, -60 - n % 50, float(n % 50 // 10)) for n in range(100)])
     assert np.isfinite(some["sinr_db"]).all()
 
@@ -80,9 +75,7 @@ def test_a_value_of_rows_without_a_quality_is_a_placeholder_if_nothing_is_near_i
     table = radio(rows)
     assert np.isfinite(table["rssi_dbm"]).sum() == 80
     assert "rssi_dbm: -113 dBm in LTE rows is not a measurement (only rows without a quality" in said(table)
-    assert "rsrp_dbm: 9 of 89 values of column 'Level' are impossible (all '-164'): set to missing" in said(
-        table
-    )
+    assert "rsrp_dbm: 9 of 89 values of column 'Level' are impossible (all '-164'): set to missing" in said(table)
 
 
 def test_weak_levels_at_the_edge_of_the_coverage_are_kept() -> None:

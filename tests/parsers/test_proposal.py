@@ -70,9 +70,7 @@ def text_of(moment: datetime, form: str) -> str:
 
 
 @given(seed=st.integers(0, 10**9))
-def test_proposed_map_reads_the_log_that_it_was_made_for(
-    seed: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_proposed_map_reads_the_log_that_it_was_made_for(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     chance = random.Random(seed)
     delimiter, form = chance.choice(",;\t|"), chance.choice(FORMS)
     comma = delimiter != "," and chance.random() < 0.5
@@ -85,9 +83,7 @@ def test_proposed_map_reads_the_log_that_it_was_made_for(
     writer = csv.writer(out, delimiter=delimiter)
     writer.writerow([columns.get(name, name) for name in order])
     for n, row in enumerate(truth):
-        shown = {
-            name: str(int(value)) if value == int(value) else f"{value:.7f}" for name, value in row.items()
-        }
+        shown = {name: str(int(value)) if value == int(value) else f"{value:.7f}" for name, value in row.items()}
         shown["speed_mps"] = f"{row['speed_mps'] * per_mps:.4f}"
         shown["downlink_bps"] = f"{row['downlink_bps'] / 1e6:g}"
         fields = {name: text.replace(".", ",") if comma else text for name, text in shown.items()}
@@ -125,9 +121,7 @@ def rows(*lines: str) -> str:
 
 
 def test_what_is_not_sure_is_marked(tmp_path: Path) -> None:
-    text = rows(
-        "date,speed,rsrp,dl rate", *(f"0{1 + n}/02/2021 10:00:0{n},{90 + n},{80 + n},7" for n in range(9))
-    )
+    text = rows("date,speed,rsrp,dl rate", *(f"0{1 + n}/02/2021 10:00:0{n},{90 + n},{80 + n},7" for n in range(9)))
     proposal = propose(tmp_path, text)
     assert 'form = "%d/%m/%Y %H:%M:%S"  # unsure: day and month may be exchanged' in proposal
     assert '# zone = "+01:00"  # unsure: the times have no zone' in proposal
@@ -136,8 +130,7 @@ def test_what_is_not_sure_is_marked(tmp_path: Path) -> None:
         "km/h is assumed from the largest value, 98" in proposal
     )
     assert (
-        "# rsrp_dbm = \"rsrp\"  # unsure: values such as '80' are impossible: the range is -160 to -20 dBm"
-        in proposal
+        "# rsrp_dbm = \"rsrp\"  # unsure: values such as '80' are impossible: the range is -160 to -20 dBm" in proposal
     )
     assert '# downlink_bps = "dl rate"  # unsure: the unit is unknown; write for example { column' in proposal
 
@@ -145,8 +138,7 @@ def test_what_is_not_sure_is_marked(tmp_path: Path) -> None:
 def moving(*speeds: float) -> str:
     """Return a log that goes 20 m/s to the north, with what it writes of its speed."""
     lines = (
-        f"2021-02-{13 + n:02} 10:00:00,{48 + n * 20 * 86_400 / 111_195:.6f},8,{speed}"
-        for n, speed in enumerate(speeds)
+        f"2021-02-{13 + n:02} 10:00:00,{48 + n * 20 * 86_400 / 111_195:.6f},8,{speed}" for n, speed in enumerate(speeds)
     )
     return rows("time,lat,lon,speed", *lines)
 
@@ -167,9 +159,7 @@ def test_an_unknown_csv_says_how_to_propose_a_map(tmp_path: Path) -> None:
     path.write_text(
         rows("No,Time,RSRP(dBm),PDCP DL Thr(Mbps)", *(f"{n},2026-05-04 09:15:0{n},-90,3" for n in range(9)))
     )
-    with pytest.raises(
-        UnknownFormatError, match=r"multitracer formats --propose .*guru\.csv > .*guru\.csv\.toml"
-    ):
+    with pytest.raises(UnknownFormatError, match=r"multitracer formats --propose .*guru\.csv > .*guru\.csv\.toml"):
         parsers.detect(path)
     assert 'downlink_bps = { column = "PDCP DL Thr(Mbps)", unit = "Mbps" }' in parsers.propose_map(path)
     (tmp_path / "prose.txt").write_text("Dear all,\nthis is a letter, not a table.\n")
@@ -243,9 +233,7 @@ def test_a_log_with_a_line_for_each_cell_says_which_one_serves(
     tmp_path: Path, name: str, serves: str, other: str
 ) -> None:
     """Without it each neighbour was a serving cell, and a change of the cell."""
-    lines = [
-        f"{1700000000 + n},{word},{pci},-90" for n in range(5) for word, pci in ((serves, 7), (other, n + 20))
-    ]
+    lines = [f"{1700000000 + n},{word},{pci},-90" for n in range(5) for word, pci in ((serves, 7), (other, n + 20))]
     path = tmp_path / "log.csv"
     path.with_name("log.csv.toml").write_text(propose(tmp_path, rows(f"ts,{name},pci,rsrp", *lines)))
     assert tables_of(path)["radio"]["role"].tolist() == ["serving", "neighbour"] * 5
@@ -276,9 +264,7 @@ def test_a_place_without_a_sign_has_its_hemisphere_in_a_column_beside_it(tmp_pat
     path.with_name("log.csv.toml").write_text(propose(tmp_path, rows("ts,lat,NS,lon,EW,rsrp", *lines)))
     found = list(tables_of(path)["position"].rows())
     assert [row["lat_deg"] for row in found] == [pytest.approx(-31.79 - n / 1000) for n in range(5)]
-    assert [row["lon_deg"] for row in found] == [None, -116, -117, -118, -119], (
-        "without a letter, which half?"
-    )
+    assert [row["lon_deg"] for row in found] == [None, -116, -117, -118, -119], "without a letter, which half?"
 
 
 def test_the_column_of_the_plainest_name_whose_values_can_be_is_taken(tmp_path: Path) -> None:
@@ -332,10 +318,7 @@ def test_words_and_numbers_in_base_16_are_seen(tmp_path: Path) -> None:
     [
         ("", "does not contain the column names of a CSV"),
         ("just words\nmore\n", "does not contain the column names of a CSV"),
-        (
-            "a,b\n1,2\n",
-            r"no column contains times in a known form; .* checked: 'a' \(for example '1'\), 'b'",
-        ),
+        ("a,b\n1,2\n", r"no column contains times in a known form; .* checked: 'a' \(for example '1'\), 'b'"),
         ("t\0i\0m\0e\0,\0r\0s\0r\0p\0\n\0", "the file is UTF-16 text"),
         ("Export\n\ntime,rsrp,pci\n1,2,3\n", "line 3 may contain them: delete the lines above it"),
         ("when,rsrp\nnoon,-90\n", r"checked: 'when' \(for example 'noon'\)"),

@@ -32,9 +32,7 @@ def test_sample_is_small() -> None:
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 30_000
 
 
-def test_silence_and_the_pulled_cable_are_gaps_and_nothing_is_read_in_them(
-    logs: dict[str, dict[str, Table]],
-) -> None:
+def test_silence_and_the_pulled_cable_are_gaps_and_nothing_is_read_in_them(logs: dict[str, dict[str, Table]]) -> None:
     radio, gaps = logs["modem"]["radio"], logs["modem"]["gaps"]
     assert gaps["reason"].tolist() == ["silent", "unplugged"]
     lasted = (gaps["until_ns"] - gaps["time_ns"]) / S

@@ -38,13 +38,7 @@ def test_answers_to_several_commands_in_one_line(fixture_folder: Path) -> None:
     assert ("serving", "LTE", -89.0, 16.0, 1, 150, "51503") in found
     assert ("secondary", "NR", -76.0, 21.0, 832, 528030, "51503") in found
     chained = table_of(fixture_folder, "at_chained_qnwinfo_qeng.txt")
-    assert cells(chained, "rsrp_dbm", "cell_id", "state")[-1] == (
-        "serving",
-        "LTE",
-        -89.0,
-        0x3359966,
-        "NOCONN",
-    )
+    assert cells(chained, "rsrp_dbm", "cell_id", "state")[-1] == ("serving", "LTE", -89.0, 0x3359966, "NOCONN")
 
 
 def test_carriers_that_firmware_wrote_into_one_line(fixture_folder: Path) -> None:
@@ -76,12 +70,7 @@ def test_status_that_has_no_prefix(fixture_folder: Path) -> None:
     (row,) = table_of(fixture_folder, "debugq.txt").rows()
     assert (row["source"], row["rat"], row["plmn"], row["band"]) == ("^DEBUG", "LTE", "25002", "3")
     assert (row["rsrp_dbm"], row["rsrq_db"], row["rssi_dbm"], row["sinr_db"]) == (-103.2, -10.9, -73.4, 13.6)
-    assert (row["cell_id"], row["area_code"], row["channel"], row["physical_cell_id"]) == (
-        22060,
-        3832,
-        1725,
-        58,
-    )
+    assert (row["cell_id"], row["area_code"], row["channel"], row["physical_cell_id"]) == (22060, 3832, 1725, 58)
 
 
 def test_stamps_of_a_terminal_and_of_the_journal(fixture_folder: Path) -> None:
@@ -108,10 +97,7 @@ def test_levels_of_huawei_without_a_sign(fixture_folder: Path) -> None:
 def test_both_legs_of_a_tool_or_router(fixture_folder: Path, name: str) -> None:
     found = cells(table_of(fixture_folder, name), "rsrp_dbm", "rsrq_db", "rssi_dbm", "sinr_db")
     lte_db, nr_db = (12.0, 18.0) if name.startswith("hilink") else (12.4, 18.5)
-    assert found == [
-        ("serving", "LTE", -96.0, -11.0, -65.0, lte_db),
-        ("secondary", "NR", -84.0, -11.0, None, nr_db),
-    ]
+    assert found == [("serving", "LTE", -96.0, -11.0, -65.0, lte_db), ("secondary", "NR", -84.0, -11.0, None, nr_db)]
 
 
 def test_cell_without_values_is_no_row(fixture_folder: Path) -> None:

@@ -62,9 +62,7 @@ class Session:
     def __init__(self) -> None:
         dice = random.Random(4)
         ends = {side: L2rEntity(RlpEntity(RlpConfig(role=side))) for side in ("mobile", "fixed")}
-        radio = Radio(
-            ends["mobile"], ends["fixed"], loses=lambda _, slot: 150 < slot < 190 or dice.random() < 0.02
-        )
+        radio = Radio(ends["mobile"], ends["fixed"], loses=lambda _, slot: 150 < slot < 190 or dice.random() < 0.02)
         ends["mobile"].rlp.connect()
         self.events: dict[str, list[say.LinkEvent]] = {"mobile": [], "fixed": []}
         for slot in radio.run(1500):
@@ -323,9 +321,7 @@ def test_the_format_is_recognised_by_content_and_other_pcapng_is_not(tmp_path: P
     assert (fmt.layer, set(tables)) == ("link", {"link_frames", "link_events"})
 
 
-@pytest.mark.parametrize(
-    "octets", [b"", b"\n\r\r\n", bytes(100), section_header(comment="rlpdump 1 slot_ns=1")]
-)
+@pytest.mark.parametrize("octets", [b"", b"\n\r\r\n", bytes(100), section_header(comment="rlpdump 1 slot_ns=1")])
 def test_what_is_no_log_is_refused(octets: bytes) -> None:
     with pytest.raises(FormatError, match=r"not a log of rlpdump|does not begin with a section"):
         _read(octets)
@@ -339,10 +335,7 @@ def test_what_is_no_log_is_refused(octets: bytes) -> None:
         (encode(GsmtapType.GSM_RLP, b"", uplink=True, frame_number=1)[:30], "no GSMTAP packet"),
         (encode(GsmtapType.GSM_RLP, bytes(29), uplink=True, frame_number=1), "no RLP frame"),
         (encode(GsmtapType.LOG, bytes(20), uplink=True, frame_number=1), "truncated log line"),
-        (
-            encode(GsmtapType.LOG, bytes(84) + b"Not An Event", uplink=True, frame_number=1),
-            "log line without an event",
-        ),
+        (encode(GsmtapType.LOG, bytes(84) + b"Not An Event", uplink=True, frame_number=1), "log line without an event"),
     ],
 )
 def test_a_packet_that_makes_no_sense_is_counted(packet: bytes, reason: str) -> None:
@@ -351,9 +344,7 @@ def test_a_packet_that_makes_no_sense_is_counted(packet: bytes, reason: str) -> 
     assert len(tables["link_frames"]) == 1
 
 
-@pytest.mark.parametrize(
-    "words", ["off=99999999999999999999999", "try=-1 off=x", "off=1e9 try=40000", "off=²"]
-)
+@pytest.mark.parametrize("words", ["off=99999999999999999999999", "try=-1 off=x", "off=1e9 try=40000", "off=²"])
 def test_numbers_that_make_no_sense_are_missing(words: str) -> None:
     packet = encode(GsmtapType.GSM_RLP, SABM, uplink=True, frame_number=1)
     row = _row(_read(_log() + packet_block(packet, time_ns=START_NS, comment=words))["link_frames"])

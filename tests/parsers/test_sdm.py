@@ -62,11 +62,7 @@ def test_a_log_of_the_phone_gives_messages_at_its_times() -> None:
     ]
     assert table["time_ns"].tolist() == [START_NS + n * 10**6 for n in range(3)]
     (handover,) = tables["handovers"].rows()
-    assert (handover["kind"], handover["result"], handover["target_physical_cell_id"]) == (
-        "handover",
-        "complete",
-        305,
-    )
+    assert (handover["kind"], handover["result"], handover["target_physical_cell_id"]) == ("handover", "complete", 305)
     assert table.provenance["frames"] == 3
 
 

@@ -15,8 +15,7 @@ from parsers.siftr import FORMAT, parse, sniff
 from tests.parsers.damage import OneByteAtATime, damaged, rows_of, survives
 
 FIRST = (
-    "enable_time_secs=1238556193\tenable_time_usecs=462104\tsiftrver={}\t{}sysname=FreeBSD\t"
-    "sysver=604000\tipmode=4\n"
+    "enable_time_secs=1238556193\tenable_time_usecs=462104\tsiftrver={}\t{}sysname=FreeBSD\tsysver=604000\tipmode=4\n"
 )
 FIRST_1_2_2 = FIRST.format("1.2.2", "hz=1000\ttcp_rtt_scale=32\t")
 FIRST_1_2_4 = FIRST.format("1.2.4", "hz=1000\ttcp_rtt_scale=32\t")
@@ -38,9 +37,7 @@ def read(text: str) -> Any:
     return parse(io.BytesIO(text.encode()), path="siftr.log")["tcp_state"]
 
 
-@pytest.mark.parametrize(
-    "text", [FIRST_1_2_2 + LINE_1_2_2, FIRST_1_2_4 + LINE_1_2_4, FIRST_1_3_0 + LINE_1_3_0]
-)
+@pytest.mark.parametrize("text", [FIRST_1_2_2 + LINE_1_2_2, FIRST_1_2_4 + LINE_1_2_4, FIRST_1_3_0 + LINE_1_3_0])
 def test_values_of_every_layout(text: str) -> None:
     (row,) = read(text + LAST).rows()
     expected = {
@@ -69,13 +66,7 @@ def test_ipv6_written_out_or_short(address: str) -> None:
 
 @pytest.mark.parametrize(
     ("number", "state"),
-    [
-        (2, TcpState.SYN_SENT),
-        (5, TcpState.CLOSE_WAIT),
-        (6, TcpState.FIN_WAIT1),
-        (9, TcpState.FIN_WAIT2),
-        (11, None),
-    ],
+    [(2, TcpState.SYN_SENT), (5, TcpState.CLOSE_WAIT), (6, TcpState.FIN_WAIT1), (9, TcpState.FIN_WAIT2), (11, None)],
 )
 def test_states_become_those_of_linux(number: int, state: TcpState | None) -> None:
     (row,) = read(FIRST_1_2_2 + LINE_1_2_2.replace(",8,1,4,", f",8,1,{number},")).rows()

@@ -24,16 +24,7 @@ from parsers._signalling.dissection import COLUMNS, FIELDS
 from parsers._signalling.gsmtap import message
 from parsers._signalling.signalling import read_signalling
 from tests.conftest import FIXTURES
-from tests.parsers.signalling_messages import (
-    START_NS,
-    line,
-    nr,
-    packet,
-    read_messages,
-    serving,
-    version_2,
-    version_3,
-)
+from tests.parsers.signalling_messages import START_NS, line, nr, packet, read_messages, serving, version_2, version_3
 from tests.parsers.test_diag import needs_programs, stub
 
 if TYPE_CHECKING:
@@ -64,9 +55,7 @@ def test_messages_have_the_names_of_the_standard_and_trace_back_to_their_frames(
         (4, "RRCConnectionRelease", "down", "DL-DCCH"),
         (5, "RRCConnectionRequest", "up", "UL-CCCH"),
     ]
-    assert {(row["rat"], row["layer"], row["channel"], row["modem"]) for row in rows} == {
-        ("LTE", "rrc", 1350, 0)
-    }
+    assert {(row["rat"], row["layer"], row["channel"], row["modem"]) for row in rows} == {("LTE", "rrc", 1350, 0)}
     assert [row["cause"] for row in rows] == ["", "", "", "other", "mo-Data"]
     assert [row["transaction"] for row in rows] == [None, 1, 1, 0, None]
     assert rows[1]["time_ns"] == START_NS + TENTH_NS
@@ -87,9 +76,7 @@ def test_other_packets_of_the_capture_are_passed_over_and_keep_their_numbers(tmp
     other = packet(b"\0" * 40, port=53)
     short = packet(b"\x02\x04")
     packets = [other, packet(version_2("request")), short, packet(version_2("release"), modem=1)]
-    path.write_bytes(
-        pcap_header() + b"".join(pcap_record(p, time_ns=START_NS + n) for n, p in enumerate(packets))
-    )
+    path.write_bytes(pcap_header() + b"".join(pcap_record(p, time_ns=START_NS + n) for n, p in enumerate(packets)))
     table = read_signalling(path)["signalling"]
     assert table["frame"].tolist() == [2, 4]
     assert table["modem"].tolist() == [0, 1]
@@ -130,9 +117,7 @@ def test_any_octets_are_a_message_or_are_refused(data: bytes, at: int, octet: in
 
 def test_nothing_asks_tshark_for_who_it_is() -> None:
     asked_for = " ".join([*FIELDS.values(), *COLUMNS.values()]).lower()
-    words = (
-        "imsi|imei|msisdn|tmsi|guti|suci|supi|mobile_id|called|calling|digits|apn|rnti|text|number(?!s)|bcd"
-    )
+    words = "imsi|imei|msisdn|tmsi|guti|suci|supi|mobile_id|called|calling|digits|apn|rnti|text|number(?!s)|bcd"
     assert re.findall(words, asked_for.replace("frame.number", "")) == []
 
 
@@ -148,10 +133,7 @@ def test_a_report_gives_a_reading_of_each_cell_at_the_lower_edges_of_their_bins(
         ("neighbour", 305, None, -87.0, -13.5, None),
         ("neighbour", 17, None, -101.0, -15.5, None),
     ]
-    assert [(row["source"], row["line"], row["modem"]) for row in rows[:2]] == [
-        ("scat", 1, 0),
-        ("RRC report", 2, 0),
-    ]
+    assert [(row["source"], row["line"], row["modem"]) for row in rows[:2]] == [("scat", 1, 0), ("RRC report", 2, 0)]
     assert (rows[0]["plmn"], rows[0]["area_code"], rows[0]["band"]) == ("00101", 0x10DE, "3")
 
 
@@ -176,9 +158,7 @@ def test_lines_of_scat_are_readings(tmp_path: Path) -> None:
         "something else about 001010123456789",
     ]
     rows = list(read_messages(tmp_path, *map(line, said))["radio"].rows())
-    values = [
-        (r["rat"], r["role"], r["channel"], r["physical_cell_id"], r["rsrp_dbm"], r["rscp_dbm"]) for r in rows
-    ]
+    values = [(r["rat"], r["role"], r["channel"], r["physical_cell_id"], r["rsrp_dbm"], r["rscp_dbm"]) for r in rows]
     assert values == [
         ("LTE", "serving", 6300, 214, -101.25, None),
         ("LTE", "neighbour", 6300, 17, -110.5, None),
@@ -192,9 +172,7 @@ def test_lines_of_scat_are_readings(tmp_path: Path) -> None:
 
 def test_times_that_jump_are_split_and_no_handover_crosses_a_jump(tmp_path: Path) -> None:
     back = [START_NS, START_NS + TENTH_NS, START_NS - 18 * 10**9]
-    tables = read_messages(
-        tmp_path, *map(version_2, ("request", "handover to 305", "complete 1")), times_ns=back
-    )
+    tables = read_messages(tmp_path, *map(version_2, ("request", "handover to 305", "complete 1")), times_ns=back)
     assert tables["signalling"]["time_ns"].tolist() == back  # in the order of the log
     assert tables["signalling"]["clock"].tolist() == [0, 0, 1]
     (row,) = tables["handovers"].rows()
@@ -245,9 +223,7 @@ def test_a_tshark_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.Monk
     assert "tshark did not end within 5 s and was stopped" in table.provenance["warnings"][0]
 
 
-def test_fields_that_an_older_tshark_lacks_are_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fields_that_an_older_tshark_lacks_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(dissection.FIELDS, "of_tomorrow", "lte-rrc.of_the_year_2040")
     table = read_messages(tmp_path, version_2("request"))["signalling"]
     assert table["message"].tolist() == ["RRCConnectionRequest"]

@@ -88,14 +88,10 @@ def test_a_leg_of_nr_is_added_changed_and_released(tmp_path: Path) -> None:
     assert rows[0]["target_channel"] == 504_990
 
 
-def test_a_leg_that_was_never_seen_is_not_released_and_the_end_of_the_connection_ends_one(
-    tmp_path: Path,
-) -> None:
+def test_a_leg_that_was_never_seen_is_not_released_and_the_end_of_the_connection_ends_one(tmp_path: Path) -> None:
     assert handovers(tmp_path, version_2("leg released"), version_2("complete 3")) == []
     rows = handovers(tmp_path, *map(version_2, ("leg to 283", "complete 1", "release")))
-    assert [(row["kind"], row["cause"]) for row in rows][1:] == [
-        ("secondary released", "release of the connection")
-    ]
+    assert [(row["kind"], row["cause"]) for row in rows][1:] == [("secondary released", "release of the connection")]
 
 
 def test_a_handover_of_nr_is_one(tmp_path: Path) -> None:
@@ -130,9 +126,7 @@ def test_radios_of_one_phone_are_followed_apart(tmp_path: Path) -> None:
         (1, version_2("handover to 17 on 1575")),
         (0, version_2("complete 1")),
     ]
-    records = [
-        pcap_record(packet(d, modem=m), time_ns=START_NS + n * TENTH_NS) for n, (m, d) in enumerate(steps)
-    ]
+    records = [pcap_record(packet(d, modem=m), time_ns=START_NS + n * TENTH_NS) for n, (m, d) in enumerate(steps)]
     path.write_bytes(pcap_header() + b"".join(records))
     rows = list(read_signalling(path)["handovers"].rows())
     assert [(row["modem"], row["result"], row["complete_line"]) for row in rows] == [

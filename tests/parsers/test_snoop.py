@@ -46,9 +46,7 @@ def test_damage_and_stamps_that_cannot_be_are_told() -> None:
     cut = snoop.parse(io.BytesIO(complete[:-3]), path="x").files[0]
     assert (cut.packets, "is truncated" in (cut.damaged or "")) == (2, True)
     lie = complete + struct.pack(">IIIIII", 59, 59, 7, 0, 0, 0)
-    assert "has an invalid length of 7 bytes" in (
-        snoop.parse(io.BytesIO(lie), path="x").files[0].damaged or ""
-    )
+    assert "has an invalid length of 7 bytes" in (snoop.parse(io.BytesIO(lie), path="x").files[0].damaged or "")
 
 
 @pytest.mark.parametrize("data", [b"", b"snoop\0\0\0", snoop_file([], version=9)])

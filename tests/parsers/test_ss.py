@@ -52,9 +52,7 @@ TWO_LINES = (
     "pacing_rate 11778871024bps delivery_rate 144000000bps delivered:533 busy:876ms rcv_space:14480 "
     "rcv_ssthresh:64088 notsent:40000 minrtt:0.008 snd_wnd:155648\n"
 )
-OLD_KERNEL = (
-    "ESTAB 0 0 192.0.2.1:22 192.0.2.9:40000\n\t cubic wscale:7,7 rto:201 rtt:1.5/0.75 cwnd:10 ssthresh:7\n"
-)
+OLD_KERNEL = "ESTAB 0 0 192.0.2.1:22 192.0.2.9:40000\n\t cubic wscale:7,7 rto:201 rtt:1.5/0.75 cwnd:10 ssthresh:7\n"
 SECOND_NS = 1_000_000_000
 NOON_NS = 1_763_726_400 * SECOND_NS  # 2025-11-21 12:00:00 UTC
 
@@ -167,10 +165,7 @@ def test_stamp_that_leaves_something_open_is_warned_of(stamp: str, caveat: str) 
 def test_reading_lies_between_the_stamps_around_it() -> None:
     table = read("1763726400.0\n" + LOSSY + LOSSY_6 + "1763726401.0\n" + LOSSY + "1763726402.0\n" + LOSSY_6)
     seconds = [
-        tuple(
-            None if row[k] is None else (row[k] - NOON_NS) // SECOND_NS
-            for k in ("read_before_ns", "read_after_ns")
-        )
+        tuple(None if row[k] is None else (row[k] - NOON_NS) // SECOND_NS for k in ("read_before_ns", "read_after_ns"))
         for row in table.rows()
     ]
     assert seconds == [(0, 1), (0, 1), (1, 2), (2, None)]

@@ -74,17 +74,9 @@ def _fields() -> list[str]:
 def test_zero_is_read_where_the_value_before_was_more(seed: int) -> None:
     chance = random.Random(seed)
     zeros = {"notsent_bytes": 0, "unacked": 0, "lost": 0, "retrans": 0, "total_retrans": 0, "snd_wnd": 0}
-    text = "".join(
-        f"{NOON_S + n}.5\nESTAB 0 7 {ENDS} {a_line(chance, **more)}\n" for n, more in enumerate([{}, zeros])
-    )
+    text = "".join(f"{NOON_S + n}.5\nESTAB 0 7 {ENDS} {a_line(chance, **more)}\n" for n, more in enumerate([{}, zeros]))
     _, row = read(text).rows()
-    for name in (
-        "notsent_bytes",
-        "unacked_segments",
-        "lost_segments",
-        "retransmitted_segments",
-        "snd_wnd_bytes",
-    ):
+    for name in ("notsent_bytes", "unacked_segments", "lost_segments", "retransmitted_segments", "snd_wnd_bytes"):
         assert row[name] == 0, name
 
 
@@ -97,9 +89,7 @@ def test_threshold_and_time_that_were_not_printed_stay_missing() -> None:
 
 def test_old_ss_is_not_taken_to_say_what_it_cannot() -> None:
     (row,) = read(f"ESTAB 0 0 {ENDS} {OLD}\n").rows()
-    assert [row[name] for name in ("unacked_segments", "lost_segments", "backoff", "notsent_bytes")] == [
-        0
-    ] * 4
+    assert [row[name] for name in ("unacked_segments", "lost_segments", "backoff", "notsent_bytes")] == [0] * 4
     assert [row[name] for name in ("snd_wnd_bytes", "total_sent_bytes", "busy_ns")] == [None] * 3
     (row,) = read(f"ESTAB 0 40000 {ENDS} {OLD} unacked:3\n").rows()
     assert row["notsent_bytes"] is None  # 40,000 octets wait, three segments are out: it does not print it
@@ -139,9 +129,7 @@ def test_dates_at_the_end_of_a_line_are_stamps_too(stamp: str) -> None:
     assert row["cwnd_segments"] == 10
 
 
-@pytest.mark.parametrize(
-    "layout", ["DETAILS STAMP", "STAMP DETAILS", "STAMP\n\t DETAILS", "\t DETAILS\nSTAMP"]
-)
+@pytest.mark.parametrize("layout", ["DETAILS STAMP", "STAMP DETAILS", "STAMP\n\t DETAILS", "\t DETAILS\nSTAMP"])
 def test_lines_that_grep_left_are_one_assumed_connection(layout: str) -> None:
     chance = random.Random(layout)
     variables = [a_line(chance, snd_cwnd=n + 10) for n in range(12)]

@@ -38,10 +38,7 @@ HEADER = line(kind="header", format="multitracer-tcp-info", version=1, byte_orde
 
 def clock(at_ns: int, *, boot_ns: int = BOOT_NS) -> bytes:
     return line(
-        kind="clock",
-        monotonic_before_ns=at_ns - 50,
-        realtime_ns=at_ns + boot_ns,
-        monotonic_after_ns=at_ns + 50,
+        kind="clock", monotonic_before_ns=at_ns - 50, realtime_ns=at_ns + boot_ns, monotonic_after_ns=at_ns + 50
     )
 
 
@@ -62,13 +59,7 @@ def only(table: Table) -> dict[str, Any]:
     return row
 
 
-WHOLE = [
-    HEADER,
-    clock(START_NS - 5 * MS),
-    reading(),
-    reading(ANSWER_6, at_ns=START_NS + MS),
-    clock(START_NS + 9 * MS),
-]
+WHOLE = [HEADER, clock(START_NS - 5 * MS), reading(), reading(ANSWER_6, at_ns=START_NS + MS), clock(START_NS + 9 * MS)]
 
 
 def test_values_are_those_of_the_struct_in_the_tables_units() -> None:
@@ -93,10 +84,7 @@ def test_values_are_those_of_the_struct_in_the_tables_units() -> None:
 @pytest.mark.parametrize(
     ("length", "absent"),
     [
-        (
-            104,
-            {"min_rtt_ns", "total_acked_bytes", "notsent_bytes", "delivery_rate", "busy_ns", "snd_wnd_bytes"},
-        ),
+        (104, {"min_rtt_ns", "total_acked_bytes", "notsent_bytes", "delivery_rate", "busy_ns", "snd_wnd_bytes"}),
         (192, {"total_sent_bytes", "snd_wnd_bytes", "rcv_wnd_bytes", "total_timeouts"}),
         (232, {"rcv_wnd_bytes", "total_timeouts"}),
         (248, set()),
@@ -128,8 +116,7 @@ def test_reading_is_placed_on_the_wall_clock_as_an_interval() -> None:
 
 
 @given(
-    st.lists(st.integers(0, 10**15), min_size=1, max_size=20),
-    st.lists(st.integers(-300, 300), min_size=2, max_size=9),
+    st.lists(st.integers(0, 10**15), min_size=1, max_size=20), st.lists(st.integers(-300, 300), min_size=2, max_size=9)
 )
 def test_placing_is_within_the_uncertainty_it_tells(instants: list[int], jitter: list[int]) -> None:
     step = 10**15 // (len(jitter) - 1)

@@ -137,9 +137,7 @@ def test_flags_window_and_urgent_pointer() -> None:
 def test_options_cut_by_the_snap_length_are_marked() -> None:
     complete = ethernet(ipv4(tcp(options=b"\x02\x04\x05\xb4\x04\x02" + timestamps(1, 2), flags=0x02)))
     capture = read(
-        pcap_file(
-            [Packet(complete[:60], original=len(complete)), Packet(complete[:50], original=len(complete))]
-        )
+        pcap_file([Packet(complete[:60], original=len(complete)), Packet(complete[:50], original=len(complete))])
     )
     marks = capture.segments["marks"].tolist()
     assert all(mark & CaptureMark.HEADER_CUT for mark in marks)

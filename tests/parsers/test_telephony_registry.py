@@ -68,12 +68,7 @@ def test_each_statement_is_a_row_and_the_largest_integer_no_value() -> None:
     assert (lte["rsrq_db"], lte["sinr_db"], lte["cqi"], lte["timing_advance"]) == (-6.0, 30.0, None, None)
     assert (nr["rat"], nr["role"], nr["rsrp_dbm"], nr["sinr_db"]) == ("NR", "secondary", -88.0, 15.0)
     assert (cell["cell_id"], cell["physical_cell_id"], cell["area_code"]) == (8765432, 423, 4660)
-    assert (cell["channel"], cell["band"], cell["plmn"], cell["operator"]) == (
-        66536,
-        "66",
-        "311080",
-        "Big Cell Co",
-    )
+    assert (cell["channel"], cell["band"], cell["plmn"], cell["operator"]) == (66536, "66", "311080", "Big Cell Co")
     assert (cell["cqi"], cell["timing_advance"], cell["sinr_db"], cell["role"]) == (12, 3, None, "serving")
     assert (neighbour["cell_id"], neighbour["channel"], neighbour["band"]) == (14567084500, 396030, "2/25")
     assert (neighbour["role"], neighbour["operator"]) == ("neighbour", "Verizon Wireless")
@@ -101,8 +96,7 @@ def test_loop_with_dates_has_times_and_the_log_of_events_is_not_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("snr", "later", "db", "raw"),
-    [(30, -20, None, 30), (300, 12, 30.0, 300), (-20, 130, -2.0, -20)],
+    ("snr", "later", "db", "raw"), [(30, -20, None, 30), (300, 12, 30.0, 300), (-20, 130, -2.0, -20)]
 )
 def test_unit_of_snr_is_not_guessed(snr: int, later: int, db: float | None, raw: int) -> None:
     old = STRENGTH.replace("cqiTableIndex=2147483647 ", "")
@@ -111,18 +105,14 @@ def test_unit_of_snr_is_not_guessed(snr: int, later: int, db: float | None, raw:
 
 
 def test_numbers_of_early_versions_are_read() -> None:
-    text = (
-        "  mSignalStrength=SignalStrength: 99 0 -120 -160 -120 -160 -1 28 -95 -10 120 2147483647 0 gsm|lte\n"
-    )
+    text = "  mSignalStrength=SignalStrength: 99 0 -120 -160 -120 -160 -1 28 -95 -10 120 2147483647 0 gsm|lte\n"
     (row,) = rows(text)
     assert (row["rat"], row["rsrp_dbm"], row["rsrq_db"], row["sinr_db"]) == ("LTE", -95.0, -10.0, 12.0)
     (row,) = rows(text.replace(": 99 0", ": 20 3").replace("-95", "2147483647"))
     assert (row["rssi_dbm"], row["rxqual"]) == (-73.0, 3)
 
 
-@pytest.mark.parametrize(
-    "empty", ["mSignalStrength=null\n", "mCellInfo=[]\n", "mSignalStrength=SignalStrength:{}\n"]
-)
+@pytest.mark.parametrize("empty", ["mSignalStrength=null\n", "mCellInfo=[]\n", "mSignalStrength=SignalStrength:{}\n"])
 def test_statement_without_a_technology_says_nothing(empty: str) -> None:
     assert len(rows(empty + STRENGTH)) == 2
 
@@ -134,9 +124,7 @@ def test_levels_without_a_sign_are_negative_by_cell() -> None:
     assert (found["NR"], found["LTE"][:2]) == ((-88.0, -12.0, 15.0), (-65.0, -6.0))
     assert any("without a sign" in text for text in table.provenance["warnings"])
     only = STRENGTH.replace("ssRsrp = -88 ssRsrq = -12", f"ssRsrp = {NONE} ssRsrq = 12")
-    (nr,) = [
-        row for row in parsed(telephony_registry.FORMAT, only.encode())["radio"].rows() if row["rat"] == "NR"
-    ]
+    (nr,) = [row for row in parsed(telephony_registry.FORMAT, only.encode())["radio"].rows() if row["rat"] == "NR"]
     assert nr["rsrq_db"] == 12.0, "RSRQ of NR may be positive (TS 38.133, 10.1.11)"
 
 
@@ -162,32 +150,15 @@ def test_dump_without_a_value_is_an_error() -> None:
 @given(seed=st.integers(0, 10**6))
 def test_any_order_of_fields_says_the_same(seed: int) -> None:
     chance = random.Random(seed)
-    values = {
-        "rssi": -70,
-        "rsrp": -95,
-        "rsrq": -11,
-        "rssnr": 8,
-        "cqiTableIndex": 1,
-        "cqi": 9,
-        "ta": NONE,
-        "level": 2,
-    }
+    values = {"rssi": -70, "rsrp": -95, "rsrq": -11, "rssnr": 8, "cqiTableIndex": 1, "cqi": 9, "ta": NONE, "level": 2}
     names = list(values)
     chance.shuffle(names)
     equal = chance.choice(["=", " = "])
     fields = " ".join(f"{name}{equal}{values[name]}" for name in names)
     (row,) = rows(
-        f"mSignalStrength=SignalStrength:{{mLte=CellSignalStrengthLte: {fields},"
-        f"primary=CellSignalStrengthLte}}\n"
+        f"mSignalStrength=SignalStrength:{{mLte=CellSignalStrengthLte: {fields},primary=CellSignalStrengthLte}}\n"
     )
-    found = (
-        row["rssi_dbm"],
-        row["rsrp_dbm"],
-        row["rsrq_db"],
-        row["sinr_db"],
-        row["cqi"],
-        row["timing_advance"],
-    )
+    found = (row["rssi_dbm"], row["rsrp_dbm"], row["rsrq_db"], row["sinr_db"], row["cqi"], row["timing_advance"])
     assert found == (-70.0, -95.0, -11.0, 8.0, 9, None)
 
 

@@ -125,9 +125,7 @@ def test_pcapng_of_us_that_states_ns(tmp_path: Path, order: str, monkeypatch: py
     assert "read in µs, although the file names ns" in said
 
 
-def test_a_device_that_counts_from_its_start_is_no_wrong_unit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_that_counts_from_its_start_is_no_wrong_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begin = EPOCH_S * 10**6 + 31
     up_s = 20 * 86_400
     stamped = [((t - begin) * 1000 + up_s * 10**9, data) for t, data in packets(1000)]

@@ -27,10 +27,7 @@ COLUMNS = TRANSACTIONS.names[:-1]
 PLAN = MeasurementPlan(
     "tcp",
     "127.0.0.1:1",
-    (
-        Experiment("request", (64, 128), 2, labels={"mobility": 'walk, "slow"'}),
-        Experiment("reply", (256,), 1),
-    ),
+    (Experiment("request", (64, 128), 2, labels={"mobility": 'walk, "slow"'}), Experiment("reply", (256,), 1)),
     labels={"location": "downtown"},
 )
 
@@ -38,9 +35,7 @@ PLAN = MeasurementPlan(
 def _written(folder: Path) -> Path:
     with contextlib.closing(MeasureJournal(folder, PLAN)) as journal:
         for each in PLAN.transactions():
-            outcome = TransactionOutcome(
-                1_700_000_000_000_000_000 + each.number, rtt_ns=250_000_001 * each.number
-            )
+            outcome = TransactionOutcome(1_700_000_000_000_000_000 + each.number, rtt_ns=250_000_001 * each.number)
             outcome.bytes_up = each.request_bytes
             if each.number == 3:
                 outcome = TransactionOutcome(1_700_000_000_000_000_003).drop("reply: closed\nby the, server")

@@ -29,20 +29,13 @@ def transfer(rng: random.Random, count: int, vlan: int, version: int = 4) -> lis
     made = []
     for number, (at, back, flags, seq, ack, payload) in enumerate(steps):
         sport, dport = (80, 1000) if back else (1000, 80)
-        segment = tcp(
-            sport=sport, dport=dport, seq=seq % 2**32, ack=ack % 2**32, flags=flags, payload=payload
-        )
+        segment = tcp(sport=sport, dport=dport, seq=seq % 2**32, ack=ack % 2**32, flags=flags, payload=payload)
         hosts = (2, 1) if back else (1, 2)
         if version == 6:
             packet = ipv6(segment, source=hosts[0], destination=hosts[1])
         else:
             source, destination = (f"10.0.0.{host}" for host in hosts)
-            packet = ipv4(
-                segment,
-                source=source,
-                destination=destination,
-                identification=(number * 7 + ours) % 65536,
-            )
+            packet = ipv4(segment, source=source, destination=destination, identification=(number * 7 + ours) % 65536)
         made.append((at, packet, tagged(packet, vlan)))
     return made
 

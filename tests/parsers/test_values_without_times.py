@@ -40,9 +40,7 @@ def test_a_header_and_another_step(tmp_path: Path) -> None:
 def test_the_error_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "v.csv").write_text("3.97,Mbits/sec\n" * 20)
     assert "--start TIME --step SECONDS" in call("inspect", tmp_path / "v.csv", status=1).stderr
-    (tmp_path / "v.csv.toml").write_text(
-        'header = false\n[time]\nstart = "soon"\n[radio]\ndownlink_bps = "1"\n'
-    )
+    (tmp_path / "v.csv.toml").write_text('header = false\n[time]\nstart = "soon"\n[radio]\ndownlink_bps = "1"\n')
     assert '"start" of [time]' in call("inspect", tmp_path / "v.csv", status=1).stderr
 
 

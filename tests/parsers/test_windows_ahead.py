@@ -28,9 +28,7 @@ class Broken(io.BytesIO):
         raise FormatError("here", "worn out", offset=7)
 
 
-def windows(
-    stream: io.BytesIO | AheadStream, left: list[int]
-) -> Iterator[tuple[int, bytes, bool, str | None]]:
+def windows(stream: io.BytesIO | AheadStream, left: list[int]) -> Iterator[tuple[int, bytes, bool, str | None]]:
     """Yield offset, content, facts of each window; of the first ones `left` bytes are kept for the next."""
     window, each = StreamWindow(stream, size=_SIZE), iter(left)
     while window.refill():
@@ -40,8 +38,7 @@ def windows(
 
 @pytest.mark.parametrize("kind", [io.BytesIO, Broken])
 @pytest.mark.parametrize(
-    "left",
-    [[], [0] * 9, [64 * 1024] * 9, [64 * 1024 + 1] * 5, [100] * 4 + [199_999] * 3, [0, 9] + [150_000] * 9],
+    "left", [[], [0] * 9, [64 * 1024] * 9, [64 * 1024 + 1] * 5, [100] * 4 + [199_999] * 3, [0, 9] + [150_000] * 9]
 )
 def test_windows_are_those_of_the_stream_alone(kind: type[io.BytesIO], left: list[int]) -> None:
     alone = list(windows(kind(DATA), left))

@@ -108,10 +108,7 @@ def test_packets_with_another_identity_are_counted_and_left_out(tmp_path: Path) 
     forged = [data(2, 880, identity=b"forger!!"), udp(b"\x14hello, no packet of ours")]
     _, wtcp = read(written(tmp_path / "a.pcap", [*CALL, *forged]))
     assert len(wtcp.packets) == len(CALL)
-    assert wtcp.skipped == {
-        "the connection identifier is wrong": 1,
-        "not a WTCP packet, or with a truncated header": 1,
-    }
+    assert wtcp.skipped == {"the connection identifier is wrong": 1, "not a WTCP packet, or with a truncated header": 1}
 
 
 def test_a_second_connection_between_the_same_ports_is_another_one(tmp_path: Path) -> None:
@@ -122,15 +119,7 @@ def test_a_second_connection_between_the_same_ports_is_another_one(tmp_path: Pat
 
 
 def test_a_repeated_syn_changes_nothing_and_a_later_answer_counts_too(tmp_path: Path) -> None:
-    packets = [
-        syn(),
-        syn(),
-        syn_ack(),
-        syn(),
-        syn_ack(b"respond3"),
-        data(0, 0),
-        data(1, 440, identity=b"respond3"),
-    ]
+    packets = [syn(), syn(), syn_ack(), syn(), syn_ack(b"respond3"), data(0, 0), data(1, 440, identity=b"respond3")]
     _, wtcp = read(written(tmp_path / "a.pcap", packets))
     assert len(wtcp.ends) == 1
     assert wtcp.packets["payload_bytes"].tolist().count(440) == 2

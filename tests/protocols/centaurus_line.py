@@ -77,10 +77,7 @@ class Lines:
                 self._check_ages(end)
 
     def _times(self) -> list[int | None]:
-        return [
-            *(end.next_timer() for end in self.ends.values()),
-            self._arrivals[0][0] if self._arrivals else None,
-        ]
+        return [*(end.next_timer() for end in self.ends.values()), self._arrivals[0][0] if self._arrivals else None]
 
     def _transmit(self, name: Name, end: SerialWorker) -> None:
         self.events[name] += end.take_events()
@@ -116,9 +113,7 @@ class Lines:
             self._offered[name, to] = int.from_bytes(seen[2:4], "big"), int.from_bytes(seen[4:12], "big")
         elif seen[:2] == b"PK":
             slot = int.from_bytes(seen[2:4], "big")
-            self.sent_again += (
-                self._stored.get((name, to, *self._offered[name, to], slot), session) != session
-            )
+            self.sent_again += self._stored.get((name, to, *self._offered[name, to], slot), session) != session
 
     def _note_stored(self, name: Name, source: Name, peer: MetPeer) -> None:
         number = peer.session.number if peer.session is not None else 0

@@ -105,9 +105,7 @@ class Ages:
 class Network:
     """UDP endpoints by name, and what happened to them."""
 
-    def __init__(
-        self, *names: str, config: CentaurusConfig | None = None, fate: Any = perfect, seed: int = 0
-    ) -> None:
+    def __init__(self, *names: str, config: CentaurusConfig | None = None, fate: Any = perfect, seed: int = 0) -> None:
         entropy = random.Random(seed)
         self.ends = {name: UdpWorker(config, random_bytes=entropy.randbytes) for name in names}
         self.now_ns = START_NS
@@ -133,9 +131,7 @@ class Network:
         until_ns = self.now_ns + round(seconds * S)
         while True:
             self._pump()
-            times = [end.next_timer() for end in self.ends.values()] + [
-                self._queue[0][0] if self._queue else None
-            ]
+            times = [end.next_timer() for end in self.ends.values()] + [self._queue[0][0] if self._queue else None]
             soonest = min((time for time in times if time is not None), default=until_ns)
             if soonest >= until_ns:
                 self.now_ns = until_ns

@@ -28,9 +28,7 @@ MESSAGES = st.lists(
     max_size=6,
 )
 """Who sends, in which class, how many bytes, how many ms after the last one."""
-FATES = st.lists(
-    st.tuples(st.integers(0, 2), st.integers(0, 12_000), st.none() | st.integers(0, 600)), max_size=40
-)
+FATES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12_000), st.none() | st.integers(0, 600)), max_size=40)
 EXTENSIONS = st.integers(0, 7).map(Extension)
 
 
@@ -136,9 +134,7 @@ def test_request_and_reply_survive_in_both_turns(
     assert len(net.received("a")) >= len(net.received("b"))
 
 
-@given(
-    st.binary(max_size=100), st.sampled_from([b"", b"PL", b"OB", b"RJ", b"PR", b"PK", b"DN", b"AK", b"NO"])
-)
+@given(st.binary(max_size=100), st.sampled_from([b"", b"PL", b"OB", b"RJ", b"PR", b"PK", b"DN", b"AK", b"NO"]))
 def test_both_decoders_agree_on_any_octets(octets: bytes, letters: bytes) -> None:
     octets = letters + octets
     ours = decode(octets)
@@ -159,9 +155,7 @@ def test_any_octets_are_a_packet_or_refused(octets: bytes) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=80)), max_size=8), st.data())
-def test_frames_are_found_in_whatever_pieces_they_come(
-    frames: list[tuple[int, bytes]], data: st.DataObject
-) -> None:
+def test_frames_are_found_in_whatever_pieces_they_come(frames: list[tuple[int, bytes]], data: st.DataObject) -> None:
     octets = b"".join(frame(station, packet) for station, packet in frames)
     assert wire.read_frames(octets) == frames
     reader, found, at = CentaurusFrameReader(), [], 0

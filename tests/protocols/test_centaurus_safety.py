@@ -65,11 +65,7 @@ def test_unproven_peer_gets_at_most_three_times_what_it_sent(steps: list[str], s
     server.sessions.clear()
     arrived = left = 0
     for i, step in enumerate(steps):
-        messages: dict[str, Message] = {
-            "obj": _obj(size),
-            "pk": Pk(0, 5, bytes(400)),
-            "done": ObjectDone(5, 0),
-        }
+        messages: dict[str, Message] = {"obj": _obj(size), "pk": Pk(0, 5, bytes(400)), "done": ObjectDone(5, 0)}
         octets = _packet(i // 3, messages[step]) if step in messages else b"noise" * i
         server.receive(octets, ("victim", 1), START_NS + i)
         arrived += len(octets)
@@ -107,9 +103,7 @@ def test_spoofed_offer_neither_ends_a_session_nor_supersedes_a_part() -> None:
 
 
 @pytest.mark.parametrize(("late", "causes"), [(True, ["complete"]), (False, ["replaced", "complete"])])
-def test_late_offer_of_a_proven_peer_does_not_end_the_session_that_runs(
-    late: bool, causes: list[str]
-) -> None:
+def test_late_offer_of_a_proven_peer_does_not_end_the_session_that_runs(late: bool, causes: list[str]) -> None:
     net = Network("a", "b")
     net.ends["a"].send("b", 1, b"first", net.now_ns)
     net.run(1)
@@ -362,8 +356,6 @@ def test_hostile_peer_that_follows_the_format_raises_nothing(data: st.DataObject
             answer = wire.read_packet(octets)
             nonces += [answer["nonce"]] if answer["message"] == "PROCEED" else []
         server.on_timer(now_ns)
-        assert all(
-            isinstance(event.data, bytes) for event in server.take_events() if isinstance(event, Received)
-        )
+        assert all(isinstance(event.data, bytes) for event in server.take_events() if isinstance(event, Received))
         parts = [part for peer in server.peers.values() for part in peer.acceptance.partials.values()]
         assert server._shared.partial_bytes == sum(part.memory_bytes for part in parts) >= 0

@@ -138,9 +138,7 @@ def test_unknown_station_is_named() -> None:
 @pytest.mark.slow
 @examples(20)
 @given(
-    st.lists(
-        st.tuples(st.sampled_from(["master", *BUS]), st.sampled_from(BUS), st.integers(0, 1500)), max_size=6
-    ),
+    st.lists(st.tuples(st.sampled_from(["master", *BUS]), st.sampled_from(BUS), st.integers(0, 1500)), max_size=6),
     st.integers(0, 2**32),
     st.floats(0, 0.3),
     st.booleans(),

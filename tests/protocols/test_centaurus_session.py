@@ -40,16 +40,7 @@ def test_message_takes_obj_proceed_segments_done_ack_then_nope() -> None:
     net = Network("a", "b")
     net.ends["a"].send("b", CLASS, bytes(1100), net.now_ns)
     net.run(5)
-    assert net.messages() == [
-        "a: OBJ",
-        "b: PROCEED",
-        "a: PK",
-        "a: PK",
-        "a: PK",
-        "a: DONE",
-        "b: ACK",
-        "b: NOPE",
-    ]
+    assert net.messages() == ["a: OBJ", "b: PROCEED", "a: PK", "a: PK", "a: PK", "a: DONE", "b: ACK", "b: NOPE"]
     assert net.received("b") == [bytes(1100)]
     assert net.fates_of("a") == {1: ["ObjectDelivered"]}
     assert not net.ends["a"].sessions
@@ -157,9 +148,9 @@ def test_expired_object_is_reported_once_and_its_part_deleted() -> None:
     dead.run(79)
     assert dead.ends["b"]._shared.partial_bytes == 6 * 100 + 3000
     dead.run(3)
-    assert [
-        type(event) for event in dead.events["a"] if not isinstance(event, SessionEnded | ClockCompared)
-    ] == [Expired]
+    assert [type(event) for event in dead.events["a"] if not isinstance(event, SessionEnded | ClockCompared)] == [
+        Expired
+    ]
     assert dead.ends["b"]._shared.partial_bytes == 0
     assert dead.ends["b"].counters.forgotten_partials == 1
     assert dead.ends["a"]._shared.outgoing_bytes == 0
@@ -183,9 +174,7 @@ def test_both_ends_may_begin_at_once() -> None:
     net.ends["b"].send("a", 1, b"from b", net.now_ns)
     net.run(5)
     assert (net.received("a"), net.received("b")) == ([b"from b"], [b"from a"])
-    causes = [
-        event.cause for end in ("a", "b") for event in net.events[end] if isinstance(event, SessionEnded)
-    ]
+    causes = [event.cause for end in ("a", "b") for event in net.events[end] if isinstance(event, SessionEnded)]
     assert sorted(causes) == ["complete", "complete", "replaced"]
 
 
@@ -215,9 +204,7 @@ def test_late_segment_of_a_dead_session_enters_no_other_object() -> None:
 
 def test_session_ends_at_its_cap_whatever_it_does() -> None:
     config = CentaurusConfig(watchdog_ns=10 * S, cap_ns=30 * S)
-    lossy = Network(
-        "a", "b", config=config, fate=lambda octets: [] if octets[17:19] == b"PK" else perfect(octets)
-    )
+    lossy = Network("a", "b", config=config, fate=lambda octets: [] if octets[17:19] == b"PK" else perfect(octets))
     lossy.ends["a"].send("b", CLASS, b"never", lossy.now_ns, lifetime_ns=100 * S)
     lossy.run(65)
     ended = [event for event in lossy.events["a"] if isinstance(event, SessionEnded)]

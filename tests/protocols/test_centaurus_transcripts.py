@@ -76,10 +76,7 @@ def test_message_cut_short_is_no_message(octets: str) -> None:
 
 
 def _talk(
-    left: Worker,
-    right: Worker,
-    give_left: Callable[[bytes, int], object],
-    give_right: Callable[[bytes, int], object],
+    left: Worker, right: Worker, give_left: Callable[[bytes, int], object], give_right: Callable[[bytes, int], object]
 ) -> list[str]:
     """Let two ends talk until both are silent; return every packet as `who hex`."""
     said = []
@@ -203,10 +200,7 @@ def _octets(line: str) -> bytes:
 
 def test_second_decoder_reads_the_transcripts() -> None:
     udp = [_described(_octets(line)) for line in UDP_SESSION.strip().splitlines()]
-    sealed = [
-        _described(_octets(line), key=b"sixteen or more bytes")
-        for line in SEALED_SESSION.strip().splitlines()
-    ]
+    sealed = [_described(_octets(line), key=b"sixteen or more bytes") for line in SEALED_SESSION.strip().splitlines()]
     assert udp == sealed
     assert [line.split()[1] for line in udp] == [
         "OBJ", "PROCEED", "PK", "PK", "DONE", "ACK", "OBJ", "PROCEED", "PK", "DONE", "ACK",

@@ -85,9 +85,7 @@ def test_centaurus_always_waits_for_something(seed: int, loss: float) -> None:
             assert not waits or due_ns is not None, "objects wait for nothing"
 
 
-@given(
-    seed=st.integers(0, 1 << 20), t1_ms=st.integers(10, 60).map(lambda tens: 10 * tens), n2=st.integers(1, 6)
-)
+@given(seed=st.integers(0, 1 << 20), t1_ms=st.integers(10, 60).map(lambda tens: 10 * tens), n2=st.integers(1, 6))
 @examples(30)
 def test_an_rlp_that_is_not_answered_asks_each_t1_until_it_resets(seed: int, t1_ms: int, n2: int) -> None:
     luck, parameters = Random(seed), Parameters(t1_ms=t1_ms, n2=n2)

@@ -6,15 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.protocols.gsmtap import (
-    Gsmtap,
-    GsmtapError,
-    GsmtapType,
-    decode,
-    encode,
-    log_line,
-    log_text,
-)
+from multitracer.protocols.gsmtap import Gsmtap, GsmtapError, GsmtapType, decode, encode, log_line, log_text
 
 SABM = bytes.fromhex("f91f0000000000000000000000000000000000000000000000000063b2f3")
 
@@ -43,9 +35,7 @@ def test_what_is_encoded_decodes(kind: GsmtapType, payload: bytes, uplink: bool,
 
 
 def test_log_lines_survive_the_round_trip_as_ascii() -> None:
-    payload = log_line(
-        "reset_started cause=n2", time_ns=1_600_000_000_123_456_789, process="p", subsystem="s"
-    )
+    payload = log_line("reset_started cause=n2", time_ns=1_600_000_000_123_456_789, process="p", subsystem="s")
     assert payload[:8].hex() == "5f5e1000" + "0001e240"
     assert log_text(payload) == "reset_started cause=n2"
     assert log_text(log_line("naïve", time_ns=0, process="p", subsystem="s")) == "na\\xefve"

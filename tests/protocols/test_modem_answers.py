@@ -34,10 +34,7 @@ def rows(text: str, command: str = "") -> Rows:
         ("+CESQ: 99,99,95,40,255,255", {"rat": "UMTS", "rscp_dbm": -26.0, "ecio_db": -4.5}),
         ("+CESQ:10,6,255,255,255,255", {"rat": "GSM", "rssi_dbm": -101.0, "rxqual": 6, "ber_pct": 9.05}),
         ("+CESQ: 99,99,255,255,255,255", {}),
-        (
-            "+CESQ: 99,99,255,255,255,255,65,90,60",
-            {"rat": "NR", "rsrq_db": -10.5, "rsrp_dbm": -67.0, "sinr_db": 6.5},
-        ),
+        ("+CESQ: 99,99,255,255,255,255,65,90,60", {"rat": "NR", "rsrq_db": -10.5, "rsrp_dbm": -67.0, "sinr_db": 6.5}),
     ],
 )
 def test_standard_levels(text: str, expected: dict[str, Any]) -> None:
@@ -91,15 +88,11 @@ def place(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def test_quectel_lte_with_and_without_channel_quality() -> None:
-    text = (
-        '+QENG: "servingcell","NOCONN","LTE","FDD",262,03,1684B3E,204,3350,7,5,5,E8E5,-83,-14,-47,17,13,100,-'
-    )
+    text = '+QENG: "servingcell","NOCONN","LTE","FDD",262,03,1684B3E,204,3350,7,5,5,E8E5,-83,-14,-47,17,13,100,-'
     (row,) = rows(text, 'AT+QENG="servingcell"')
     assert place(row) == ("LTE", "26203", 0xE8E5, 0x1684B3E, 204, 3350, "7")
     assert (levels(row), row["cqi"], row["state"]) == ((-83, -14, -47, 17, 17), 13, "NOCONN")
-    (short,) = rows(
-        '+QENG: "servingcell","CONNECT","LTE","FDD",250,01,2B6701,5,1300,3,5,5,866B,-97,-13,-64,3,22'
-    )
+    (short,) = rows('+QENG: "servingcell","CONNECT","LTE","FDD",250,01,2B6701,5,1300,3,5,5,866B,-97,-13,-64,3,22')
     assert levels(short) == (-97, -13, -64, None, 3)
     assert "cqi" not in short
 
@@ -112,14 +105,8 @@ def test_quectel_names_both_legs_of_dual_connectivity() -> None:
     )
     state, lte, nr = rows(lines, 'AT+QENG="servingcell"')
     assert state == {"role": "serving", "state": "NOCONN"}
-    assert (place(lte), levels(lte)) == (
-        ("LTE", "26201", 0x34BA, 0x1929500, 321, 1300, "3"),
-        (-75, -8, -50, 24, 24),
-    )
-    assert (place(nr), levels(nr)[:4]) == (
-        ("NR", "26201", None, None, 774, 431070, "1"),
-        (-82, -11, None, 30),
-    )
+    assert (place(lte), levels(lte)) == (("LTE", "26201", 0x34BA, 0x1929500, 321, 1300, "3"), (-75, -8, -50, 24, 24))
+    assert (place(nr), levels(nr)[:4]) == (("NR", "26201", None, None, 774, 431070, "1"), (-82, -11, None, 30))
     assert nr["role"] == "secondary"
 
 
@@ -135,8 +122,7 @@ def test_quectel_umts_searching_and_signal_quality() -> None:
 
 def test_quectel_carriers() -> None:
     first, second = rows(
-        '+QCAINFO: "PCC",275,75,"LTE BAND 1",1,280,-99,-14,-67,-4\r\n'
-        '+QCAINFO: "SCC",648768,10,"NR5G BAND 78",920\r\n'
+        '+QCAINFO: "PCC",275,75,"LTE BAND 1",1,280,-99,-14,-67,-4\r\n+QCAINFO: "SCC",648768,10,"NR5G BAND 78",920\r\n'
     )
     assert (place(first)[4:], levels(first)[:3]) == ((280, 275, "1"), (-99, -14, -67))
     assert place(second) == ("NR", None, None, None, 920, 648768, "78")
@@ -199,40 +185,25 @@ def test_ublox_by_index_and_in_decibels() -> None:
 def test_telit_layouts_are_told_apart() -> None:
     (gsm,) = rows('#RFSTS: "204 04",1001,-80,00DE,01,5,19,10,2,9878,"204007930002270","vodafone NL",1,2')
     assert (place(gsm)[:4], gsm["rssi_dbm"]) == (("GSM", "20404", 0xDE, 0x9878), -80)
-    (lte,) = rows(
-        '#RFSTS: "286 01",1795,-101,-67,-15,2242,,128,3,1,0B5D121,"286016339612498","Turkcell",3,3,108'
-    )
+    (lte,) = rows('#RFSTS: "286 01",1795,-101,-67,-15,2242,,128,3,1,0B5D121,"286016339612498","Turkcell",3,3,108')
     assert (place(lte)[:4], levels(lte)[:3]) == (("LTE", "28601", 0x2242, 0xB5D121), (-101, -15, -67))
-    (umts,) = rows(
-        '#RFSTS: "310 410",4385,84,-7.0,-98,-91,DEA6,01,5,64,19,2,1,005,2883C,"310410123456789","AT&T",1,1'
-    )
+    (umts,) = rows('#RFSTS: "310 410",4385,84,-7.0,-98,-91,DEA6,01,5,64,19,2,1,005,2883C,"310410123456789","AT&T",1,1')
     assert (umts["ecio_db"], umts["rscp_dbm"], umts["bler_pct"], umts["cell_id"]) == (-7, -98, 0.5, 0x2883C)
     assert "286016339612498" not in str(lte)
 
 
 def test_telit_serving_cell_and_monitor() -> None:
     (lte,) = rows('#SERVINFO: 66786,-68,"T-Mobile","310260",3089F02,2D18,640,3,-101')
-    assert (lte["rsrp_dbm"], lte["rssi_dbm"], lte["cell_id"], lte["area_code"]) == (
-        -101,
-        -68,
-        0x3089F02,
-        0x2D18,
-    )
+    assert (lte["rsrp_dbm"], lte["rssi_dbm"], lte["cell_id"], lte["area_code"]) == (-101, -68, 0x3089F02, 0x2D18)
     serving, neighbour = rows(
         "#MONI: Cell BSIC LAC CellId ARFCN Power C1 C2 TA RxQual PLMN\r\n"
         "#MONI: S 70 55FA 1D23 736 -83dbm 19 33 1 0 I WIND\r\n"
         "#MONI: N1 75 55FA 1297 983 -78dbm 26 20\r\nOK\r\n",
         "AT#MONI",
     )
-    assert (place(serving)[2:6], serving["rssi_dbm"], serving["rxqual"]) == (
-        (0x55FA, 0x1D23, 70, 736),
-        -83,
-        0,
-    )
+    assert (place(serving)[2:6], serving["rssi_dbm"], serving["rxqual"]) == ((0x55FA, 0x1D23, 70, 736), -83, 0)
     assert (neighbour["role"], neighbour["rssi_dbm"], "rxqual" in neighbour) == ("neighbour", -78, False)
-    (lte,) = rows(
-        "#MONI: AT&T RSRP:-92 RSRQ:-17 TAC:8B1E Id:A204F01 EARFCN:800 PWR:-54dbm DRX:1280", "AT#MONI"
-    )
+    (lte,) = rows("#MONI: AT&T RSRP:-92 RSRQ:-17 TAC:8B1E Id:A204F01 EARFCN:800 PWR:-54dbm DRX:1280", "AT#MONI")
     assert (levels(lte)[:3], lte["channel"]) == ((-92, -17, -54), 800)
 
 
@@ -249,9 +220,7 @@ def test_simcom_generations() -> None:
 
 def test_simcom_levels_of_every_generation_have_their_unit() -> None:
     """RSRP of a CAT-M1 module was -8 dBm: it writes whole dB. Of WCDMA and GSM no level was read."""
-    (narrow,) = rows(
-        "+CPSI: LTE CAT-M1,Online,240-07,0x2AFE,34564631,149,EUTRAN-BAND20,6400,3,3,-12,-81,-52,10"
-    )
+    (narrow,) = rows("+CPSI: LTE CAT-M1,Online,240-07,0x2AFE,34564631,149,EUTRAN-BAND20,6400,3,3,-12,-81,-52,10")
     assert levels(narrow) == (-81.0, -12.0, -52.0, None, 10)
     (index,) = rows("+CPSI: LTE,Online,460-01,0x230A,175499523,318,EUTRAN-BAND3,1650,5,0,21,67,255,19")
     assert levels(index) == (None, None, None, None, 19)
@@ -317,10 +286,7 @@ _ASKED = (
 )  # fmt: skip
 
 
-@given(
-    command=st.sampled_from(_ASKED),
-    parts=st.lists(_STRANGE | st.text(max_size=20), max_size=12),
-)
+@given(command=st.sampled_from(_ASKED), parts=st.lists(_STRANGE | st.text(max_size=20), max_size=12))
 def test_any_answer_gives_columns_of_the_table_or_is_refused(command: str, parts: list[str]) -> None:
     decoded = decode(command, "".join(parts).encode())
     assert all(reading.keys() <= set(RADIO.names) for reading in decoded.readings)

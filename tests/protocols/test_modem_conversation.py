@@ -29,9 +29,7 @@ def test_answer_is_whole_however_it_is_cut_into_reads(cuts: list[int]) -> None:
     assert len(events) == 1
 
 
-@pytest.mark.parametrize(
-    "final", ["OK", "ERROR", "+CME ERROR: 10", "+CMS ERROR: SIM busy", "COMMAND NOT SUPPORT"]
-)
+@pytest.mark.parametrize("final", ["OK", "ERROR", "+CME ERROR: 10", "+CMS ERROR: SIM busy", "COMMAND NOT SUPPORT"])
 def test_every_final_result_ends_an_answer(final: str) -> None:
     conversation = Conversation()
     conversation.ask("AT+CSQ", 0)

@@ -112,9 +112,7 @@ def test_bins_of_huawei(text: str, expected: tuple[Any, ...]) -> None:
 
 
 def test_bins_of_huawei_of_older_generations() -> None:
-    assert rows('^HCSQ: "WCDMA",30,30,58') == [
-        {"rat": "UMTS", "rssi_dbm": -91, "rscp_dbm": -91, "ecio_db": -3.5}
-    ]
+    assert rows('^HCSQ: "WCDMA",30,30,58') == [{"rat": "UMTS", "rssi_dbm": -91, "rscp_dbm": -91, "ecio_db": -3.5}]
     assert rows('^HCSQ: "GSM",36,255') == [{"rat": "GSM", "rssi_dbm": -85}]
     assert rows('^HCSQ: "NOSERVICE"') == [{"state": "NOSERVICE"}]
 
@@ -148,9 +146,7 @@ def test_cells_and_carriers_of_fibocom() -> None:
     assert some(nr, *PLACE, *LEVELS) == ("serving", "NR", 645312, 130, "78", -108, None, None, None)
     assert some(nr, "cell_id", "area_code", "plmn") == (None, None, None)
     assert some(neighbour, *PLACE, *LEVELS) == ("neighbour", "LTE", 9460, 71, None, -98, -15, None, None)
-    (titled,) = rows(
-        "+GTCCINFO:\r\nLTE service cell:\r\n1,4,460,01,DE10,6146B0C,5A4,1AE,103,100,20,45,45,20\r\nOK"
-    )
+    (titled,) = rows("+GTCCINFO:\r\nLTE service cell:\r\n1,4,460,01,DE10,6146B0C,5A4,1AE,103,100,20,45,45,20\r\nOK")
     assert some(titled, *PLACE[2:4], *LEVELS[:2]) == (0x5A4, 0x1AE, -96, -10)
     first, second, third = rows(
         "+GTCAINFO:\r\nPCC:5078,130,645312,400,400,2,1,1,3,-107\r\nPCC:103,123,1850,100,100,1,1,3,1,-95\r\n"
@@ -242,16 +238,7 @@ NR5G SINR (dB):  ---
 @pytest.mark.parametrize("mode", ["LTE", "ENDC"])
 def test_anchor_and_leg_of_sierra(mode: str) -> None:
     lte, nr = rows(EM9191.format(mode=mode, band="n78", chan="640000", rsrp="-95"), "AT!GSTATUS?")
-    assert some(lte, "role", "rat", "channel", "band", *LEVELS) == (
-        "serving",
-        "LTE",
-        3350,
-        "B7",
-        -72,
-        -6,
-        -46,
-        25.4,
-    )
+    assert some(lte, "role", "rat", "channel", "band", *LEVELS) == ("serving", "LTE", 3350, "B7", -72, -6, -46, 25.4)
     assert some(nr, "role", "rat", "channel", "band", *LEVELS) == (
         "secondary",
         "NR",
@@ -273,16 +260,7 @@ def test_new_radio_of_sierra_standing_alone() -> None:
         "NR5G band:       n41          NR5G Carrier ID: 0\nNR5G Rx chan:    521232\n"
         "NR5G RSRP (dBm): -104        NR5G RSRQ (dB):  -15\nNR5G SINR (dB):   0.5\nOK"
     )
-    assert some(nr, "role", "rat", "channel", "band", *LEVELS) == (
-        "serving",
-        "NR",
-        521232,
-        "n41",
-        -104,
-        -15,
-        None,
-        0.5,
-    )
+    assert some(nr, "role", "rat", "channel", "band", *LEVELS) == ("serving", "NR", 521232, "n41", -104, -15, None, 0.5)
     assert some(nr, "plmn", "area_code", "cell_id") == ("310260", 0x2D6600, 7621693752)
 
 

@@ -244,14 +244,7 @@ def test_xid_skips_types_that_it_does_not_know() -> None:
 
 @pytest.mark.parametrize(
     ("info", "complaint"),
-    [
-        ("21", "truncated"),
-        ("2100", "window"),
-        ("213e", "window"),
-        ("4100", "T1"),
-        ("5100", "N2"),
-        ("22013d", "octets"),
-    ],
+    [("21", "truncated"), ("2100", "window"), ("213e", "window"), ("4100", "T1"), ("5100", "N2"), ("22013d", "octets")],
 )
 def test_xid_that_makes_no_sense_is_refused(info: str, complaint: str) -> None:
     with pytest.raises(FrameError, match=complaint):
@@ -274,8 +267,6 @@ def test_random_xid_is_parameters_or_a_frame_error(info: bytes) -> None:
     assert decode_parameters(wished.encode()) == wished or wished.compression
 
 
-@pytest.mark.parametrize(
-    "line", ["SABM P", "UA F", "RR 5", "RNR 7 F", "SREJ 3", "IS 2 RR 5 abc", "IS 61 SREJ 0 x"]
-)
+@pytest.mark.parametrize("line", ["SABM P", "UA F", "RR 5", "RNR 7 F", "SREJ 3", "IS 2 RR 5 abc", "IS 61 SREJ 0 x"])
 def test_the_notation_of_these_tests_says_what_it_means(line: str) -> None:
     assert text(frame(line).encode()) == line

@@ -63,7 +63,5 @@ def test_nothing_is_written_after_the_end() -> None:
     aborted.open(0)
     aborted.abort()
     for end in (closed, aborted):
-        with pytest.raises(
-            LocalProtocolError, match="cannot write in this state, because the sending side is closed"
-        ):
+        with pytest.raises(LocalProtocolError, match="cannot write in this state, because the sending side is closed"):
             end.write(b"x")

@@ -41,13 +41,7 @@ def _ended_well(exchange: Exchange, data: bytes, reply: bytes) -> None:
 
 
 @examples(120)
-@given(
-    a=configs(),
-    b=configs(),
-    ways=st.tuples(fates, fates),
-    size=st.integers(0, 9000),
-    answer=st.integers(0, 3000),
-)
+@given(a=configs(), b=configs(), ways=st.tuples(fates, fates), size=st.integers(0, 9000), answer=st.integers(0, 3000))
 def test_any_loss_reordering_and_duplication_delivers_exactly(
     a: WtcpConfig, b: WtcpConfig, ways: tuple[list[list[int]], list[list[int]]], size: int, answer: int
 ) -> None:
@@ -59,15 +53,8 @@ def test_any_loss_reordering_and_duplication_delivers_exactly(
 
 
 @examples(40)
-@given(
-    loss=st.floats(0.02, 0.4),
-    seed=st.integers(0, 99),
-    jitter_ms=st.integers(0, 900),
-    copies=st.floats(0, 0.3),
-)
-def test_random_loss_all_the_way_delivers_exactly(
-    loss: float, seed: int, jitter_ms: int, copies: float
-) -> None:
+@given(loss=st.floats(0.02, 0.4), seed=st.integers(0, 99), jitter_ms=st.integers(0, 900), copies=st.floats(0, 0.3))
+def test_random_loss_all_the_way_delivers_exactly(loss: float, seed: int, jitter_ms: int, copies: float) -> None:
     data, reply = random.Random(seed).randbytes(6000), b"thank you"
     ways = (Direction(loss=loss, jitter_ns=jitter_ms * NS_PER_MS, duplicates=copies) for _ in range(2))
     path = Path(*ways, seed=seed)
@@ -83,9 +70,7 @@ def test_random_loss_all_the_way_delivers_exactly(
     seed=st.integers(0, 99),
     bounds=st.sampled_from([(320.0, 2e6), (4000.0, 8000.0), (20_000.0, 20_000.0)]),
 )
-def test_rates_stay_within_their_bounds(
-    bits_per_s: int, loss: float, seed: int, bounds: tuple[float, float]
-) -> None:
+def test_rates_stay_within_their_bounds(bits_per_s: int, loss: float, seed: int, bounds: tuple[float, float]) -> None:
     minimum, most = bounds
     config = WtcpConfig(min_rate_bps=minimum, max_rate_bps=most)
     path = Path(Direction(bits_per_s=bits_per_s, loss=loss), Direction(loss=loss), seed=seed)

@@ -70,9 +70,7 @@ small = st.integers(0, 0xFFFF)
 hellos = st.builds(Hello, identities, numbers)
 bodies = st.one_of(
     st.builds(
-        WtcpOpening,
-        st.sampled_from([WtcpPacketType.SYN, WtcpPacketType.SYN_ACK, WtcpPacketType.CONFIRM]),
-        hellos,
+        WtcpOpening, st.sampled_from([WtcpPacketType.SYN, WtcpPacketType.SYN_ACK, WtcpPacketType.CONFIRM]), hellos
     ),
     st.builds(
         Data,
@@ -91,9 +89,7 @@ bodies = st.one_of(
     st.builds(
         WtcpAck,
         *(numbers, numbers, numbers, numbers, st.just(0), numbers),
-        ranges=st.lists(st.tuples(numbers, numbers).filter(lambda each: each[0] <= each[1]), max_size=16).map(
-            tuple
-        ),
+        ranges=st.lists(st.tuples(numbers, numbers).filter(lambda each: each[0] <= each[1]), max_size=16).map(tuple),
         flags=st.just(PacketFlag.NONE),
     ),
     st.just(Reset()),
@@ -109,12 +105,7 @@ def test_what_is_written_is_read(identity: bytes, body: WtcpOpening | Data | Wtc
 
 
 @examples(200)
-@given(
-    octets=st.binary(max_size=200),
-    kind=st.integers(0, 15),
-    mark=st.integers(0, 255),
-    now=st.integers(0, 1 << 62),
-)
+@given(octets=st.binary(max_size=200), kind=st.integers(0, 15), mark=st.integers(0, 255), now=st.integers(0, 1 << 62))
 def test_any_octets_are_counted_and_never_raise(octets: bytes, kind: int, mark: int, now: int) -> None:
     for end in (_established(), WtcpConnection(initiator=False, random_bytes=bytes)):
         worker = WtcpWorker(random_bytes=random.Random(1).randbytes)
@@ -196,9 +187,7 @@ def test_times_that_lie_change_the_rate_within_its_bounds_alone() -> None:
     luck = random.Random(5)
     for number in range(500):
         times = luck.getrandbits(32), luck.choice([0, 1, 10**6, (1 << 32) - 1])
-        data = Data(
-            number, *times, 0, luck.getrandbits(16), number * 10, bytes(10), PacketFlag(luck.choice([0, 4]))
-        )
+        data = Data(number, *times, 0, luck.getrandbits(16), number * 10, bytes(10), PacketFlag(luck.choice([0, 4])))
         end.receive(encode(end.identity, data), (1 + number) * 80 * NS_PER_MS)
         _drained(end, (1 + number) * 80 * NS_PER_MS)
         end.read()
@@ -307,9 +296,7 @@ def test_only_the_address_that_got_the_answer_can_connect_and_not_for_ever() -> 
 
 
 def test_too_many_connections_are_refused_until_one_is_finished() -> None:
-    worker = WtcpWorker(
-        random_bytes=random.Random(1).randbytes, max_connections=3, max_connections_per_host=2
-    )
+    worker = WtcpWorker(random_bytes=random.Random(1).randbytes, max_connections=3, max_connections_per_host=2)
     places = [("10.0.0.1", 1), ("10.0.0.1", 2), ("10.0.0.1", 3), ("10.0.0.2", 1), ("10.0.0.3", 1)]
     for place in places:
         worker.receive(_confirm(_answer(worker, place, 0)), place, 0)

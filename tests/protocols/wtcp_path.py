@@ -33,9 +33,7 @@ class LocalClock:
         return self.offset_ns + now_ns + int(now_ns * self.skew)
 
     def back(self, local_ns: int) -> int:
-        return (
-            int((local_ns - self.offset_ns) / (1 + self.skew)) + 1 if self.skew else local_ns - self.offset_ns
-        )
+        return int((local_ns - self.offset_ns) / (1 + self.skew)) + 1 if self.skew else local_ns - self.offset_ns
 
 
 @dataclass
@@ -81,9 +79,7 @@ class Direction:
         if len(self._waiting) > self.queue_packets:
             self.overflows += 1
             return None
-        self._free_ns = max(self._free_ns, now_ns) + round(
-            octets * BITS_PER_BYTE * NS_PER_S / self.bits_per_s
-        )
+        self._free_ns = max(self._free_ns, now_ns) + round(octets * BITS_PER_BYTE * NS_PER_S / self.bits_per_s)
         self._waiting.append(self._free_ns)
         self.sent_bits += octets * BITS_PER_BYTE
         return self._free_ns
@@ -121,9 +117,7 @@ class Path:
         Of all luck.
     """
 
-    def __init__(
-        self, forward: Direction | None = None, backward: Direction | None = None, *, seed: int = 1
-    ) -> None:
+    def __init__(self, forward: Direction | None = None, backward: Direction | None = None, *, seed: int = 1) -> None:
         self.forward = forward or Direction()
         self.backward = backward or Direction()
         self.luck = random.Random(seed)
@@ -134,12 +128,7 @@ class Path:
         self._heap: list[tuple[int, int, Exchange, str, bytes]] = []
         self._count = itertools.count()
 
-    def add(
-        self,
-        config: WtcpConfig | None = None,
-        other: WtcpConfig | None = None,
-        **options: object,
-    ) -> Exchange:
+    def add(self, config: WtcpConfig | None = None, other: WtcpConfig | None = None, **options: object) -> Exchange:
         """Add a pair of ends; the talk begins at `begin_ns`."""
         a = WtcpConnection(config, initiator=True, random_bytes=self.luck.randbytes)
         b = WtcpConnection(other or config, initiator=False, random_bytes=self.luck.randbytes)
@@ -191,10 +180,7 @@ class Path:
         self._work(exchange)
 
     def _work(self, exchange: Exchange) -> None:
-        for name, end, clock in (
-            ("a", exchange.a, exchange.clocks[0]),
-            ("b", exchange.b, exchange.clocks[1]),
-        ):
+        for name, end, clock in (("a", exchange.a, exchange.clocks[0]), ("b", exchange.b, exchange.clocks[1])):
             self._feed(exchange, name, end)
             direction = self.forward if name == "a" else self.backward
             for _ in range(_MOST_AT_ONCE):

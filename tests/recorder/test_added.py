@@ -95,10 +95,7 @@ def test_a_host_of_the_session_is_refused(tmp_path: Path, log: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "content", "complaint"),
-    [
-        ("notes.txt", "bought milk\n", "the format is unknown"),
-        ("README.md", CSV, "this name is reserved"),
-    ],
+    [("notes.txt", "bought milk\n", "the format is unknown"), ("README.md", CSV, "this name is reserved")],
 )
 def test_what_would_not_be_read_is_refused(tmp_path: Path, name: str, content: str, complaint: str) -> None:
     log = tmp_path / name

@@ -130,13 +130,7 @@ def test_tcpdump_does_not_outlive_its_collector(tmp_path: Path) -> None:
         until((folder / "mobile" / "tcp-0.pcap").exists)
         os.kill(_pid(folder, "tcpdump"), signal.SIGKILL)
         until((folder / "mobile" / "tcp-1.pcap").exists)
-        until(
-            lambda: (
-                not any(
-                    b"tcp-0.pcap" in Path(f"/proc/{p}/cmdline").read_bytes() for p in processes_of(folder)
-                )
-            )
-        )
+        until(lambda: not any(b"tcp-0.pcap" in Path(f"/proc/{p}/cmdline").read_bytes() for p in processes_of(folder)))
         assert end(child)[0] == 0
     assert {path.name for path in (folder / "mobile").glob("tcp-*")} == {"tcp-0.pcap", "tcp-1.pcap"}
 

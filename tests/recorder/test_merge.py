@@ -50,9 +50,7 @@ def test_merged_session_is_the_session(tmp_path: Path, ends: tuple[Path, Path], 
     assert [log.format for log, _ in together.logs("tcp")] == [log.format for log, _ in complete.logs("tcp")]
 
 
-def test_two_recordings_of_one_host_are_refused_and_nothing_is_left(
-    tmp_path: Path, ends: tuple[Path, Path]
-) -> None:
+def test_two_recordings_of_one_host_are_refused_and_nothing_is_left(tmp_path: Path, ends: tuple[Path, Path]) -> None:
     merged = tmp_path / "drive"
     done = call("merge", ends[0], ends[0], "-o", merged, status=1)
     assert "host 'mobile' is also in" in done.stderr
@@ -62,9 +60,7 @@ def test_two_recordings_of_one_host_are_refused_and_nothing_is_left(
 def test_folder_that_is_no_recording_is_refused(tmp_path: Path, ends: tuple[Path, Path]) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    assert (
-        "manifest.json is missing" in call("merge", ends[0], other, "-o", tmp_path / "drive", status=1).stderr
-    )
+    assert "manifest.json is missing" in call("merge", ends[0], other, "-o", tmp_path / "drive", status=1).stderr
 
 
 def test_links_out_of_a_recording_stay_behind(tmp_path: Path, ends: tuple[Path, Path]) -> None:

@@ -14,9 +14,7 @@ import pytest
 from tests.recorder.capturing import command, manifest
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("setpriv") is None, reason="drops privileges with setpriv"
-)
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="drops privileges with setpriv")
 def test_port_that_may_not_be_opened_is_told_with_the_group_that_may(tmp_path: Path) -> None:
     device, port = pty.openpty()
     name = os.ttyname(port)
@@ -81,18 +79,7 @@ def test_interface_that_comes_later_is_told_and_recorded_from_then_on(tmp_path: 
         "ip link add wwan7 type veth peer name p7 && ip link set wwan7 up; "
         "until ls mobile/tcp-*.pcap; do sleep 0.1; done"
     )
-    options = (
-        "--with",
-        "tcpdump",
-        "-i",
-        "wwan7",
-        "--duration",
-        "40",
-        "--",
-        "sh",
-        "-c",
-        f"cd {folder}; {plug}",
-    )
+    options = ("--with", "tcpdump", "-i", "wwan7", "--duration", "40", "--", "sh", "-c", f"cd {folder}; {plug}")
     argv = ["unshare", "-n", *command(folder, *options)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -180,11 +167,7 @@ NO_RIGHT = ["setpriv", "--bounding-set=-net_raw,-net_admin,-sys_admin"]
     ("before", "options", "why"),
     [
         ([], ["-i", "nosuch0"], "nosuch0: No such device exists"),
-        (
-            ["env", "PATH=/nowhere"],
-            ["-i", "nosuch0"],
-            "nosuch0: cannot capture on this interface: No such device",
-        ),
+        (["env", "PATH=/nowhere"], ["-i", "nosuch0"], "nosuch0: cannot capture on this interface: No such device"),
         (NO_RIGHT, [], "no packet collector works on this machine"),
     ],
 )

@@ -56,9 +56,7 @@ def held(port: Path, how: str) -> Iterator[None]:
         else:
             fcntl.ioctl(descriptor, termios.TIOCEXCL)
         yield
-        if (
-            how != "flock"
-        ):  # our own device keeps the port open, so the kernel does not forget it at our close
+        if how != "flock":  # our own device keeps the port open, so the kernel does not forget it at our close
             fcntl.ioctl(descriptor, termios.TIOCNXCL)
     finally:
         os.close(descriptor)
@@ -74,10 +72,7 @@ def test_busy_port_is_said_so_while_the_rest_records_and_taken_when_free(tmp_pat
             assert child.stderr is not None
             busy = next(line for line in child.stderr if "modem no values (port busy)" in line)
             assert "tcp_info" in busy
-            assert any(
-                "modem no values (port busy)" in line and "tcp_info recording" in line
-                for line in child.stderr
-            )
+            assert any("modem no values (port busy)" in line and "tcp_info recording" in line for line in child.stderr)
             other.close()
             assert any("modem recording" in line for line in child.stderr)
             assert end(child)[0] == 0
@@ -143,14 +138,7 @@ def test_capture_that_goes_on_in_a_second_file_is_counted_whole(tmp_path: Path) 
     """Where a capture is begun anew at 1 GB, tcpdump numbers its files (tcpdump(1), -C)."""
     child = CollectorProcess(PlannedCollector("tcpdump", "tcp", ".pcap", notes=True), tmp_path)
     child.runs.append(CollectorRun("tcpdump", "", [], "", 0))
-    for name in (
-        "tcp-0.pcap",
-        "tcp-0.pcap1",
-        "tcp-0.pcap12",
-        "tcpdump-0.jsonl",
-        "tcp-1.pcap",
-        "tcp_state-0.jsonl",
-    ):
+    for name in ("tcp-0.pcap", "tcp-0.pcap1", "tcp-0.pcap12", "tcpdump-0.jsonl", "tcp-1.pcap", "tcp_state-0.jsonl"):
         (tmp_path / name).write_bytes(bytes(100))
     assert {path.name for path in child.logs} == {
         "tcp-0.pcap", "tcp-0.pcap1", "tcp-0.pcap12", "tcpdump-0.jsonl"

@@ -80,9 +80,7 @@ def server_beside() -> Iterator[list[str]]:
 
 @pytest.mark.root
 @pytest.mark.parametrize("packets", ["tcpdump", "sniffer"])
-def test_command_that_connects_at_once_is_recorded_from_its_syn_to_its_last_fin(
-    packets: str, tmp_path: Path
-) -> None:
+def test_command_that_connects_at_once_is_recorded_from_its_syn_to_its_last_fin(packets: str, tmp_path: Path) -> None:
     folder = tmp_path / "drive"
     options = ("--ready", PATIENCE_S, "--with", packets, "--with", "tcp_info", "--with", "tcp_probe")
     with server_beside() as host:
@@ -162,9 +160,7 @@ def test_command_that_is_not_to_wait_starts_before_anything_is_ready(tmp_path: P
     assert done.returncode == 0, done.stderr
     assert manifest(folder)["not_ready"] == ["tcp_info", "host_clock"]
     assert re.search(
-        r"^Warning: tcp_info, host_clock: these collectors are not ready after .* s; COMMAND starts",
-        done.stderr,
-        re.M,
+        r"^Warning: tcp_info, host_clock: these collectors are not ready after .* s; COMMAND starts", done.stderr, re.M
     )
 
 
@@ -194,9 +190,7 @@ def test_silent_collector_of_another_package_is_named_and_blocks_nothing(
     assert outcomes == {"silent": "ended", "host_clock": "ended"}
 
 
-def test_ctrl_c_while_the_collectors_are_awaited_starts_no_command(
-    with_silent: dict[str, str], tmp_path: Path
-) -> None:
+def test_ctrl_c_while_the_collectors_are_awaited_starts_no_command(with_silent: dict[str, str], tmp_path: Path) -> None:
     folder, began = tmp_path / "drive", tmp_path / "began"
     argv = command(folder, "--with", "silent", "--ready", PATIENCE_S, "--", "touch", began)
     child = subprocess.Popen(argv, env=with_silent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

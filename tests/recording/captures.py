@@ -79,9 +79,7 @@ class Conversation:
         ends = (self.client, self.server) if forward else (self.server, self.client)
         ports = (self.sport, self.dport) if forward else (self.dport, self.sport)
         packet = network(src=ends[0], dst=ends[1]) / TCP(sport=ports[0], dport=ports[1], **tcp) / payload
-        self.packets.append(
-            (self._now_ns, bytes(Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / packet))
-        )
+        self.packets.append((self._now_ns, bytes(Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / packet)))
 
 
 def write_pcap(path: Path, packets: Iterable[tuple[int, bytes]], *, link_type: int = 1) -> Path:

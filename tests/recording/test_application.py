@@ -43,21 +43,7 @@ def captured_test(folder: Path, *options: str) -> None:
     server = subprocess.Popen(["iperf3", "-s", "-1", "-p", port], stdout=subprocess.DEVNULL)
     try:
         until(capture, 24)
-        command = [
-            "iperf3",
-            "-c",
-            "127.0.0.1",
-            "-p",
-            port,
-            "-t",
-            "1",
-            "-b",
-            "4M",
-            "-P",
-            "2",
-            "--json",
-            *options,
-        ]
+        command = ["iperf3", "-c", "127.0.0.1", "-p", port, "-t", "1", "-b", "4M", "-P", "2", "--json", *options]
         for _ in range(100):
             done = subprocess.run(command, capture_output=True, check=False)
             if b'"error"' not in done.stdout:

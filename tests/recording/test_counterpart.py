@@ -57,10 +57,7 @@ def test_of_connections_on_the_same_ports_each_finds_itself(tmp_path: Path) -> N
 
 def test_an_address_that_is_translated_on_the_way_is_seen_through(tmp_path: Path) -> None:
     near = [at_random(n, sport=40000 + n, start_ns=START_NS + n * MS) for n in range(5)]
-    far = [
-        at_random(n, client="198.51.100.7", sport=1024 + 7 * n, start_ns=START_NS + (n + 3) * MS)
-        for n in range(5)
-    ]
+    far = [at_random(n, client="198.51.100.7", sport=1024 + 7 * n, start_ns=START_NS + (n + 3) * MS) for n in range(5)]
     assert pairs(tmp_path, near, far) == {n: n for n in range(1, 6)}
 
 

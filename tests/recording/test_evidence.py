@@ -72,17 +72,13 @@ def test_a_log_that_the_manifest_lists_is_named(folder: Path) -> None:
 
 def test_a_log_that_the_manifest_lists_and_that_is_gone_is_named(folder: Path, tmp_path: Path) -> None:
     """One that somebody packed is there all the same."""
-    (folder / "mobile" / "tcp-0.pcap.gz").write_bytes(
-        gzip.compress((folder / "mobile" / "tcp-0.pcap").read_bytes())
-    )
+    (folder / "mobile" / "tcp-0.pcap.gz").write_bytes(gzip.compress((folder / "mobile" / "tcp-0.pcap").read_bytes()))
     (folder / "mobile" / "tcp-0.pcap").unlink()
     listed = ("mobile/tcp-0.pcap", "mobile/tcp_state.jsonl", "../x", "a\0b", "mobile/tcpdump.log", "tables/t")
     write_manifest(
         folder,
         Manifest(
-            "drive",
-            files=[LogFile(path, "mobile") for path in listed],
-            collectors=[CollectorRun("tcpdump", "mobile")],
+            "drive", files=[LogFile(path, "mobile") for path in listed], collectors=[CollectorRun("tcpdump", "mobile")]
         ),
     )
     warnings = _warnings_everywhere(folder, tmp_path)
@@ -138,13 +134,7 @@ def test_files_that_nobody_knows_are_named_up_to_ten(folder: Path) -> None:
 
 
 def test_companions_of_a_recording_are_no_logs(folder: Path) -> None:
-    names = (
-        "scenario.toml",
-        "summary.json",
-        "mobile/nstat_before.json.xz",
-        "mobile/tcpdump.err",
-        "transactions.jsonl",
-    )
+    names = ("scenario.toml", "summary.json", "mobile/nstat_before.json.xz", "mobile/tcpdump.err", "transactions.jsonl")
     for name in (*names, "mobile/tcpdump-0.jsonl"):
         (folder / name).write_text("x")
     (folder / "mobile" / "claps.jsonl").write_text("")  # of a recording that ended before the first
@@ -238,11 +228,7 @@ def test_two_hosts_of_one_name_are_told_apart(tmp_path: Path) -> None:
         write_manifest(tmp_path / name, Manifest("drive", variables=Variables.of({"day": name})))
     done = call("report", "-o", tmp_path / "out", tmp_path / "monday", tmp_path / "tuesday")
     assert done.returncode == 0
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
-        "drive-2.html",
-        "drive.html",
-        "index.html",
-    ]
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["drive-2.html", "drive.html", "index.html"]
 
 
 @pytest.mark.parametrize("stated", [0, -3, 5000])

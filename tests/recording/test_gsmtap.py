@@ -28,14 +28,9 @@ needs_tshark = pytest.mark.skipif(not shutil.which("tshark"), reason="needs tsha
 @pytest.fixture
 def mixed(tmp_path: Path) -> Path:
     """Return a capture of a segment of TCP and of a handover."""
-    packets = [
-        frame(seq=1, payload=b"x" * 9)[14:],
-        *map(packet, map(version_2, ("handover to 305", "complete 1"))),
-    ]
+    packets = [frame(seq=1, payload=b"x" * 9)[14:], *map(packet, map(version_2, ("handover to 305", "complete 1")))]
     path = tmp_path / "mixed.pcap"
-    path.write_bytes(
-        pcap_header() + b"".join(pcap_record(p, time_ns=START_NS + n) for n, p in enumerate(packets))
-    )
+    path.write_bytes(pcap_header() + b"".join(pcap_record(p, time_ns=START_NS + n) for n, p in enumerate(packets)))
     return path
 
 
@@ -50,10 +45,7 @@ def rows(recording: Recording, name: str) -> list[dict[str, object]]:
 
 
 def test_inspect_says_where_the_signalling_of_a_capture_is_shown(mixed: Path) -> None:
-    assert (
-        "in GSMTAP; `multitracer report` and `export tables` show the signalling"
-        in call("inspect", mixed).stdout
-    )
+    assert "in GSMTAP; `multitracer report` and `export tables` show the signalling" in call("inspect", mixed).stdout
 
 
 @needs_tshark

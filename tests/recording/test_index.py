@@ -268,8 +268,7 @@ def _pcapng(path: Path, middle: bytes, interface: int = 0) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("middle", "interface", "has_index"),
-    [(b"", 0, True), (INTERFACE, 1, False), (SECTION + INTERFACE, 0, False)],
+    ("middle", "interface", "has_index"), [(b"", 0, True), (INTERFACE, 1, False), (SECTION + INTERFACE, 0, False)]
 )
 def test_only_a_pcapng_of_which_each_part_can_be_read_has_an_index(
     capture: Path, middle: bytes, interface: int, has_index: bool

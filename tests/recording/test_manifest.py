@@ -93,21 +93,13 @@ def test_another_shape_is_one_error(tmp_path: Path, text: str) -> None:
             "host 'mobile' has addresses = '[1]', but its type must be list[str]",
         ),
         ('{"files": [{"path": "a"}]}', "an entry of files lacks a required key (its keys are \"['path']\")"),
-        (
-            '{"files": [{"path": 1, "host": "a"}]}',
-            "an entry of files has path = '1', but its type must be str",
-        ),
+        ('{"files": [{"path": 1, "host": "a"}]}', "an entry of files has path = '1', but its type must be str"),
         ('{"collectors": [[]]}', "an entry of collectors must be a JSON object, but is list"),
         ('{"variables": {"speed": "fast"}}', "variables has speed = 'fast', but its type must be float"),
-        (
-            '{"variables": {"measurement": {"over": 3}}}',
-            "the measurement has over = '3', but its type must be str",
-        ),
+        ('{"variables": {"measurement": {"over": 3}}}', "the measurement has over = '3', but its type must be str"),
     ],
 )
-def test_a_key_of_the_wrong_type_is_a_warning_and_the_rest_is_read(
-    tmp_path: Path, text: str, warning: str
-) -> None:
+def test_a_key_of_the_wrong_type_is_a_warning_and_the_rest_is_read(tmp_path: Path, text: str, warning: str) -> None:
     document = json.loads(text) | {"notes": "tunnel entrance"}
     (tmp_path / MANIFEST).write_text(json.dumps(document))
     manifest = read_manifest(tmp_path)
@@ -117,9 +109,7 @@ def test_a_key_of_the_wrong_type_is_a_warning_and_the_rest_is_read(
 
 
 def test_what_is_not_used_is_written_back(tmp_path: Path) -> None:
-    (tmp_path / MANIFEST).write_text(
-        '{"variables": {"speed": "fast", "mood": 1}, "hosts": {"a": {"role": "x"}}}'
-    )
+    (tmp_path / MANIFEST).write_text('{"variables": {"speed": "fast", "mood": 1}, "hosts": {"a": {"role": "x"}}}')
     manifest = read_manifest(tmp_path)
     assert manifest is not None
     assert manifest.variables.speed is None
@@ -132,14 +122,8 @@ def test_what_is_not_used_is_written_back(tmp_path: Path) -> None:
 def test_old_manifests_are_read(tmp_path: Path) -> None:
     """As 0.1 wrote them: a role in words, a link in the server's name, extensions as a bit mask."""
     old = {
-        "hosts": {
-            "mobile": {"role": "client of a measurement"},
-            "fixed": {"role": "server of a measurement"},
-        },
-        "variables": {
-            "measurement": {"protocol": "tcp", "server": "over cdpd", "timeout_s": 9},
-            "extensions": 0,
-        },
+        "hosts": {"mobile": {"role": "client of a measurement"}, "fixed": {"role": "server of a measurement"}},
+        "variables": {"measurement": {"protocol": "tcp", "server": "over cdpd", "timeout_s": 9}, "extensions": 0},
     }
     (tmp_path / MANIFEST).write_text(json.dumps(old))
     manifest = read_manifest(tmp_path)

@@ -95,17 +95,12 @@ def test_a_pattern_names_a_file_set(ring: list[Path]) -> None:
 
 def test_files_that_overlap_in_time_are_several_points(tmp_path: Path) -> None:
     sender = write_conversations(tmp_path / "sender.pcap", Conversation(segments=9))
-    receiver = write_conversations(
-        tmp_path / "receiver.pcap", Conversation(segments=9, start_ns=START_NS + 20 * MS)
-    )
+    receiver = write_conversations(tmp_path / "receiver.pcap", Conversation(segments=9, start_ns=START_NS + 20 * MS))
     assert packets_by_point(read(sender, receiver)) == {str(sender): 24, str(receiver): 24}
 
 
 def test_a_part_of_a_file_set_reads_as_if_it_were_alone(tmp_path: Path) -> None:
-    kinds = {
-        "sender.pcap": Conversation(segments=9),
-        "receiver.pcap": Conversation(client="fd00::1", server="fd00::2"),
-    }
+    kinds = {"sender.pcap": Conversation(segments=9), "receiver.pcap": Conversation(client="fd00::1", server="fd00::2")}
     paths = [write_conversations(tmp_path / name, each) for name, each in kinds.items()]
     for capture, path in zip(read(*paths).captures, paths, strict=True):
         together, alone = capture.tables, read(path).captures[0].tables
@@ -124,13 +119,7 @@ def test_a_small_overlap_is_still_one_capture(tmp_path: Path) -> None:
 
 
 def test_ring_buffers_are_recognised_by_name_and_others_stand_alone(tmp_path: Path, ring: list[Path]) -> None:
-    names = [
-        "a_00001_20261120101500.pcapng.gz",
-        "a_00002_20261120102500.pcapng.gz",
-        "b.pcap",
-        "c.pcap",
-        "c.pcap3.gz",
-    ]
+    names = ["a_00001_20261120101500.pcapng.gz", "a_00002_20261120102500.pcapng.gz", "b.pcap", "c.pcap", "c.pcap3.gz"]
     for name in names:
         shutil.copy(ring[0], tmp_path / name)
     found = separate_inputs([str(tmp_path / name) for name in names])
@@ -238,10 +227,7 @@ def test_captures_come_in_order_and_progress_counts_the_bytes_of_all(
     recording = read(two_points, progress=_Noting(known), limits=limits)
     packets = [(capture.point.name, capture.tables.files[0].packets) for capture in recording.captures]
     assert packets == [("client", 16), ("server", 16)]
-    assert [capture.analysis.ends(1).source for capture in recording.captures] == [
-        "10.0.0.1:40000",
-        "10.0.0.1:40001",
-    ]
+    assert [capture.analysis.ends(1).source for capture in recording.captures] == ["10.0.0.1:40000", "10.0.0.1:40001"]
     assert known == sorted(known)
     assert known[-1] == sum(path.stat().st_size for path in two_points.rglob("*.pcap"))
 

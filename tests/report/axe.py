@@ -34,16 +34,7 @@ def _install() -> None:
         pytest.skip("npm is not installed, which brings axe-core")
     _CACHE.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=_CACHE.parent) as folder:
-        command = [
-            npm,
-            "install",
-            "--no-save",
-            "--ignore-scripts",
-            "--no-audit",
-            "--prefix",
-            folder,
-            "axe-core@4",
-        ]
+        command = [npm, "install", "--no-save", "--ignore-scripts", "--no-audit", "--prefix", folder, "axe-core@4"]
         try:
             subprocess.run(command, check=True, capture_output=True, timeout=_PATIENCE_S)
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
@@ -57,11 +48,7 @@ def serious_findings(browser: Browser) -> list[dict[str, Any]]:
     browser.evaluate(axe_script() + "\n;true")
     findings = json.loads(browser.evaluate("axe.run().then((found) => JSON.stringify(found.violations))"))
     return [
-        {
-            "rule": each["id"],
-            "impact": each["impact"],
-            "nodes": [node["html"][:120] for node in each["nodes"]],
-        }
+        {"rule": each["id"], "impact": each["impact"], "nodes": [node["html"][:120] for node in each["nodes"]]}
         for each in findings
         if each["impact"] in ("serious", "critical")
     ]

@@ -133,11 +133,7 @@ class Browser:
     def resize(self, width: int, height: int, *, scale: float = 1, mobile: bool = False) -> None:
         """Show the page as a screen of `width` x `height` CSS pixels would."""
         self.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=scale,
-            mobile=mobile,
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=mobile
         )
 
     def prefer(self, scheme: str) -> None:

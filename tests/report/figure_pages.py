@@ -56,9 +56,7 @@ def opened(browser: Browser, page: Path) -> Browser:
 def traces(browser: Browser) -> dict[str, Any]:
     """Return what is drawn of each series, by its panel and label, once all points have been read."""
     browser.wait("!document.querySelector('.status').textContent.includes('are being read')")
-    return browser.evaluate(
-        "window.report.then((s) => Object.fromEntries(s.drawn().map((each) => [each.key, each])))"
-    )
+    return browser.evaluate("window.report.then((s) => Object.fromEntries(s.drawn().map((each) => [each.key, each])))")
 
 
 def press(browser: Browser, selector: str) -> None:

@@ -92,9 +92,7 @@ class Firefox:
 
     def evaluate(self, expression: str) -> Any:
         """Return the value of a JavaScript expression, a text, number or truth; a promise is awaited."""
-        answer = self.call(
-            "script.evaluate", expression=expression, target={"context": self._tab}, awaitPromise=True
-        )
+        answer = self.call("script.evaluate", expression=expression, target={"context": self._tab}, awaitPromise=True)
         assert answer["type"] == "success", f"{expression}: {answer}"
         return answer["result"].get("value")
 

@@ -48,9 +48,7 @@ def test_axe_finds_nothing_serious_on_a_capture(browser: Browser, captured: Path
 
 def test_axe_sees_a_fault(browser: Browser, page: Path) -> None:
     mounted(browser, page)
-    browser.evaluate(
-        "(() => {const s = document.querySelector('.map select'); s.closest('label').replaceWith(s)})()"
-    )
+    browser.evaluate("(() => {const s = document.querySelector('.map select'); s.closest('label').replaceWith(s)})()")
     assert [each["rule"] for each in serious_findings(browser)] == ["select-name"]
 
 
@@ -68,9 +66,7 @@ def test_the_map_is_reached_and_used_by_real_keys(browser: Browser, page: Path) 
     visited = []
     for _ in range(12):
         press(browser, "Tab")
-        visited.append(
-            browser.evaluate("document.activeElement.dataset.map ?? document.activeElement.tagName")
-        )
+        visited.append(browser.evaluate("document.activeElement.dataset.map ?? document.activeElement.tagName"))
         if visited[-1] == "CANVAS":
             break
     assert visited[-4:] == ["in", "out", "whole", "CANVAS"]

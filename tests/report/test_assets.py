@@ -99,9 +99,7 @@ def test_a_server_cannot_change_the_script(week: Path, served: str, browser: Bro
     try:
         script.write_text(f"window.ran = 1;\n{complete}", "utf-8")
         browser.open(f"{served}/download.html?changed")
-        assert browser.wait("document.querySelector('.lost')?.textContent").startswith(
-            "This page lacks assets/"
-        )
+        assert browser.wait("document.querySelector('.lost')?.textContent").startswith("This page lacks assets/")
         assert browser.evaluate("window.ran ?? 0") == 0
     finally:
         script.write_text(complete, "utf-8")

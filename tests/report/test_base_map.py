@@ -30,9 +30,7 @@ M = float(np.degrees(1 / 6_371_008.8))
 
 def file(tmp_path: Path, *geometries: object) -> Path:
     path = tmp_path / "roads <b>.geojson"
-    features = [
-        {"type": "Feature", "properties": {"name": "<script>"}, "geometry": each} for each in geometries
-    ]
+    features = [{"type": "Feature", "properties": {"name": "<script>"}, "geometry": each} for each in geometries]
     path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
     return path
 
@@ -69,9 +67,7 @@ def test_outlines_of_polygons_are_lines_and_points_are_counted(tmp_path: Path) -
 
 
 def test_only_what_lies_around_the_route_is_kept(tmp_path: Path) -> None:
-    shown = drawn(
-        file(tmp_path, line((0, 0), (50, 50), (90_000, 50), (90_000, 90)), line((1e5, 0), (1e5, 9)))
-    )
+    shown = drawn(file(tmp_path, line((0, 0), (50, 50), (90_000, 50), (90_000, 90)), line((1e5, 0), (1e5, 9))))
     np.testing.assert_allclose(unpacked_columns(shown)["x"], [0, 50, 90_000], rtol=1e-3)
     far = drawn(file(tmp_path, line((1e5, 0), (1e5, 9))))
     assert "no line of it lies around the route" in far["words"]
@@ -88,9 +84,7 @@ def test_many_points_become_a_coarser_line_that_covers_the_same_ground(
     assert "within 0.5 km of the route, to 23 m" in shown["words"]
 
 
-def test_of_too_many_lines_those_near_the_route_stay_fine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_too_many_lines_those_near_the_route_stay_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base_map, "MOST_DRAWN", 200)
     monkeypatch.setattr(base_map, "_CORRIDORS_M", (200, 100))
     near = line(*((50.0, float(y)) for y in range(0, 2000, 20)))
@@ -147,9 +141,7 @@ def test_what_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         read_base_map(file(tmp_path, deep))
 
 
-def test_the_report_shows_the_name_as_text_and_warns_without_a_route(
-    tmp_path: Path, sample_sender: Path
-) -> None:
+def test_the_report_shows_the_name_as_text_and_warns_without_a_route(tmp_path: Path, sample_sender: Path) -> None:
     log = tmp_path / "drive.csv"
     log.write_text(CSV)
     roads = file(tmp_path, {"type": "LineString", "coordinates": [[-8.4958, 51.8955], [-8.4954, 51.8959]]})
@@ -183,9 +175,7 @@ def test_the_still_picture_has_the_route_in_the_colours_of_the_first_quantity() 
     colours = dict(re.findall(r'<path d="(M[^"]*)" stroke="(#\w+)"', route.static))
     falling = ["#91bfdb", "#e0f3f8", "#fee090", "#fc8d59"]
     assert set(colours.values()) >= set(falling)
-    ends = {
-        colour: [float(y) for y in re.findall(r"L[\d.]+ ([\d.]+)", path)] for path, colour in colours.items()
-    }
+    ends = {colour: [float(y) for y in re.findall(r"L[\d.]+ ([\d.]+)", path)] for path, colour in colours.items()}
     heights = [np.mean(ends[colour]) for colour in falling]
     assert heights == sorted(heights, reverse=True)  # north is up, and power falls northwards
     assert 'stroke="currentColor" stroke-width="6"' in route.static  # pale colours need an outline

@@ -26,9 +26,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
-def test_the_map_draws_each_quantity_in_both_forms(
-    page: Path, browser: Browser, width: int, height: int
-) -> None:
+def test_the_map_draws_each_quantity_in_both_forms(page: Path, browser: Browser, width: int, height: int) -> None:
     browser.resize(width, height)
     browser.open(page)
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
@@ -51,6 +49,4 @@ def test_a_cell_tells_its_value_and_heading(page: Path, browser: Browser) -> Non
     browser.open(page)
     browser.evaluate("document.querySelectorAll('.map select')[0].value = 1; window.campaignMap.choose()")
     words = browser.evaluate("window.campaignMap.words(0)")
-    assert re.fullmatch(
-        r"\d+\.\d{5}, \d+\.\d{5}, (heading [NESW]+|standing): Bad time .*; \d+ s of .*", words
-    )
+    assert re.fullmatch(r"\d+\.\d{5}, \d+\.\d{5}, (heading [NESW]+|standing): Bad time .*; \d+ s of .*", words)

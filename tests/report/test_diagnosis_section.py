@@ -69,9 +69,7 @@ def _sums(section: str) -> dict[str, float]:
     return sums
 
 
-def test_the_report_opens_with_the_answer_then_what_would_help_then_the_limits(
-    found: Diagnosis, report: Path
-) -> None:
+def test_the_report_opens_with_the_answer_then_what_would_help_then_the_limits(found: Diagnosis, report: Path) -> None:
     text = report.read_text("utf-8")
     words = ("Why was it slow?", headline(found)[:40], "What would help:", explanation(found).help,
              'class="tracks"', "link-reset</strong>", 'class="limits"', 'class="account"',

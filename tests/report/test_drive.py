@@ -170,10 +170,7 @@ def test_handovers_are_laid_over_each_other(tmp_path: Path) -> None:
     around = session.around_handovers
     assert set(around["window"]) == {"baseline", "before", "during", "after"}
     call("plot", "--figure", "handovers", "--series", "Radio_rsrp", "-o", tmp_path / "figure.html", log)
-    assert (
-        "contains no quantity"
-        in call("plot", "--figure", "handovers", "--series", "No", log, status=1).stderr
-    )
+    assert "contains no quantity" in call("plot", "--figure", "handovers", "--series", "No", log, status=1).stderr
 
 
 def test_times_of_two_clocks_are_said_and_the_rest_is_shown(tmp_path: Path) -> None:
@@ -231,9 +228,7 @@ def test_a_part_of_a_drive_with_packets_has_its_own_stretches_alone(tmp_path: Pa
 def test_a_radio_of_another_time_adds_no_stretches_to_those_of_the_packets(tmp_path: Path) -> None:
     """A logger an hour off: each hole was counted twice."""
     folder = tmp_path / "drive"
-    shutil.copytree(
-        SAMPLES / "rehearsed-drive", folder, ignore=shutil.ignore_patterns("manifest.json", "truth")
-    )
+    shutil.copytree(SAMPLES / "rehearsed-drive", folder, ignore=shutil.ignore_patterns("manifest.json", "truth"))
     for log in [*folder.rglob("radio*"), *folder.rglob("gps*"), *folder.rglob("clocks*")]:
         log.unlink()
     begin_ns = 1_700_000_000_000_000_000
@@ -255,10 +250,7 @@ def test_a_clock_that_was_set_back_joins_nothing(tmp_path: Path) -> None:
     rows[181:] = [row.replace("_10.", "_09.", 1) for row in rows[181:]]
     log.write_text("\n".join(rows) + "\n")
     back = mt.open(log)
-    changes = [
-        frame.handovers[["source_cell_id", "target_cell_id"]].to_numpy().tolist()
-        for frame in (back, complete)
-    ]
+    changes = [frame.handovers[["source_cell_id", "target_cell_id"]].to_numpy().tolist() for frame in (back, complete)]
     assert changes == [[[1, 2]], [[1, 2]]]
     assert back.cells[["cell_id", "handovers_in"]].to_numpy().tolist() == [[1, 0], [2, 1]]
     write_report(read(log), tmp_path / "report.html")
@@ -282,9 +274,7 @@ def test_a_log_with_its_newest_line_first_has_one_clock(tmp_path: Path) -> None:
         assert "a route of 4.1 km" in page
         assert "clock" not in page[page.index("<body") : page.index("How to read this")]
     assert not any(
-        "jump" in warning
-        for table in recording.tables("radio", "radio")
-        for warning in table[1].provenance["warnings"]
+        "jump" in warning for table in recording.tables("radio", "radio") for warning in table[1].provenance["warnings"]
     )
 
 
@@ -348,9 +338,7 @@ def test_a_low_rate_in_a_good_radio_is_told_where_nobody_knows_what_was_wanted(t
     assert mt.open(log).stretches.empty
     write_report(read(log), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
-    assert (
-        "In 60 seconds with a good radio the logger saw less than 8.0 Mbit/s, a fifth of its median" in html
-    )
+    assert "In 60 seconds with a good radio the logger saw less than 8.0 Mbit/s, a fifth of its median" in html
     assert "longest for 60 s from 30 s on" in html
 
 

@@ -57,9 +57,7 @@ def test_rare_events_are_kept_whole_beside_long_series() -> None:
 
 
 def test_the_rarest_events_are_kept_when_not_all_of_them_fit() -> None:
-    packs, _ = embedded(
-        *(random_series(f"r{n}", n, rare=True) for n in (19_000, 100, 18_000, 7)), budget_bytes=300_000
-    )
+    packs, _ = embedded(*(random_series(f"r{n}", n, rare=True) for n in (19_000, 100, 18_000, 7)), budget_bytes=300_000)
     assert [points(packs[f"r{n}"]) for n in (7, 100)] == [7, 100]
     assert points(packs["r19000"]) < 19_000
 
@@ -100,9 +98,7 @@ def test_the_legend_knows_the_shape_of_every_mark() -> None:
     script = (resources.files("multitracer.report") / "points/marks.js").read_text("utf-8")
     shapes = script.partition("const SHAPES = {")[2].partition("};")[0]
     symbols = {look.symbol for look in LOOKS.values() if look.mark == "points"}
-    assert {
-        symbol for symbol in symbols if not re.search(rf'^    "?{symbol}"?:', shapes, re.MULTILINE)
-    } == set()
+    assert {symbol for symbol in symbols if not re.search(rf'^    "?{symbol}"?:', shapes, re.MULTILINE)} == set()
 
 
 def test_a_series_is_called_in_words_and_two_alike_by_their_labels_too() -> None:

@@ -79,9 +79,7 @@ def test_the_search_finds_a_frame_and_a_time(browser: Browser, short_page: Path)
     assert status(browser) == "Nothing here is called \u201c<b>nothing\u201d."
 
 
-def test_a_press_copies_a_filter_and_a_command_that_no_file_name_can_leave(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_a_press_copies_a_filter_and_a_command_that_no_file_name_can_leave(browser: Browser, tmp_path: Path) -> None:
     direction = transfer(lost=(20, 21, 150))
     bad = "a'; touch x; '.pcap"
     facts = {"files": [{"name": bad, "quoted": shlex.quote(bad)}], "verdicts": {"0 7": "rto, necessary"}}

@@ -33,17 +33,14 @@ def test_the_page_is_silent_and_fetches_nothing_but_itself(browser: Browser, lon
 def test_the_policy_stops_a_script_that_came_in(browser: Browser, long_page: Path) -> None:
     browser.open(long_page)
     browser.evaluate(
-        "{const s = document.createElement('script'); s.textContent = 'window.bad = 1';"
-        " document.body.append(s)}"
+        "{const s = document.createElement('script'); s.textContent = 'window.bad = 1'; document.body.append(s)}"
     )
     browser.evaluate("{const i = new Image(); i.src = 'http://192.0.2.1/x.png'; document.body.append(i)}")
     assert browser.evaluate("window.bad") is None
     assert any("Content Security Policy" in complaint for complaint in browser.complaints)
 
 
-def test_every_point_is_in_the_page_and_dense_ones_become_an_envelope(
-    browser: Browser, long_page: Path
-) -> None:
+def test_every_point_is_in_the_page_and_dense_ones_become_an_envelope(browser: Browser, long_page: Path) -> None:
     drawn = traces(opened(browser, long_page))
     assert [drawn[key]["points"] for key in drawn] == [POINTS, POINTS, 900, POINTS]
     assert [drawn[key]["single"] for key in drawn] == [False, False, True, False]
@@ -113,21 +110,17 @@ def test_a_page_without_room_for_all_says_how_to_see_every_packet(browser: Brows
     assert "The finest points are left out." in status(browser)
 
 
-def test_without_a_worker_the_page_reads_the_points_itself(
-    browser: Browser, long_page: Path, tmp_path: Path
-) -> None:
+def test_without_a_worker_the_page_reads_the_points_itself(browser: Browser, long_page: Path, tmp_path: Path) -> None:
     refusing = tmp_path / "refusing.html"
-    refusing.write_text(
-        long_page.read_text("utf-8").replace("worker-src blob:", "worker-src 'none'"), "utf-8"
-    )
+    refusing.write_text(long_page.read_text("utf-8").replace("worker-src blob:", "worker-src 'none'"), "utf-8")
     opened(browser, refusing)
     assert traces(browser)["sequence TcpSnd_data"]["points"] == POINTS
 
 
 def test_without_inflation_the_overview_stays_and_says_so(browser: Browser, long_page: Path) -> None:
-    script = browser.call(
-        "Page.addScriptToEvaluateOnNewDocument", source="delete window.DecompressionStream"
-    )["identifier"]
+    script = browser.call("Page.addScriptToEvaluateOnNewDocument", source="delete window.DecompressionStream")[
+        "identifier"
+    ]
     try:
         browser.open(long_page)
         browser.wait("document.querySelector('.status').textContent.includes('DecompressionStream')")
@@ -138,9 +131,7 @@ def test_without_inflation_the_overview_stays_and_says_so(browser: Browser, long
 
 def test_an_empty_panel_says_why(browser: Browser, long_page: Path) -> None:
     opened(browser, long_page)
-    assert "Nothing to see, because this is a test." in browser.evaluate(
-        "document.querySelector('.plot').textContent"
-    )
+    assert "Nothing to see, because this is a test." in browser.evaluate("document.querySelector('.plot').textContent")
 
 
 def test_an_axis_has_at_least_two_ticks(browser: Browser, short_page: Path) -> None:

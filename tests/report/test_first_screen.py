@@ -128,9 +128,7 @@ def test_trust_is_told_of_the_answer_too(report: Path, tmp_path: Path) -> None:
     assert 'trust good"><span>✓ Trust: numbers good, answer measured.</span>' in first_screen(report)
     write_report(read(RECORDED / "00004-policer" / "session"), tmp_path / "r.html")
     screen = first_screen(tmp_path / "r.html")
-    assert (
-        'caution"><span>! Trust: numbers good, cause inferred, its share of the time weak: at most ' in screen
-    )
+    assert 'caution"><span>! Trust: numbers good, cause inferred, its share of the time weak: at most ' in screen
 
 
 def test_what_a_link_that_marks_left_idle_could_carry_stands_beside_the_speed(tmp_path: Path) -> None:
@@ -143,9 +141,7 @@ def test_what_a_link_that_marks_left_idle_could_carry_stands_beside_the_speed(tm
 
 def test_the_reason_of_a_caution_is_read_without_unfolding(tmp_path: Path) -> None:
     recording = read(RECORDED / "30081-client-think" / "session")
-    note = next(
-        capture.analysis.trust.notes[0] for capture in recording.captures if capture.analysis.trust.notes
-    )
+    note = next(capture.analysis.trust.notes[0] for capture in recording.captures if capture.analysis.trust.notes)
     write_report(recording, tmp_path / "r.html")
     summary = first_screen(tmp_path / "r.html").partition("</summary>")[0]
     assert "Trust: numbers caution, answer measured." in summary
@@ -205,8 +201,7 @@ def test_data_that_were_lost_in_a_row_are_shown_as_such(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["20121-competing-tcp", "20036-two-at-once", "00004-policer", "00190-short-queue", "33037-bursty-loss"],
+    "name", ["20121-competing-tcp", "20036-two-at-once", "00004-policer", "00190-short-queue", "33037-bursty-loss"]
 )
 def test_a_queue_a_policer_and_chance_lose_no_data_for_long(name: str) -> None:
     assert lost_run(explain(read(RECORDED / name / "session"))) is None
@@ -242,11 +237,7 @@ def test_the_row_of_the_application_says_which_end_it_is(name: str, party: str, 
 def test_words_of_the_links_protocol_are_explained_where_they_stand(tmp_path: Path) -> None:
     write_report(read(SAMPLES / "fig11-fade"), tmp_path / "r.html")
     said = parsed(first_screen(tmp_path / "r.html")).text
-    for words in (
-        "stopped by its far end (xoff)",
-        "repeating frames (arq)",
-        "radio frames retransmitted (RLP)",
-    ):
+    for words in ("stopped by its far end (xoff)", "repeating frames (arq)", "radio frames retransmitted (RLP)"):
         assert words in said
 
 
@@ -260,9 +251,7 @@ def test_time_begins_with_zero_at_the_left_edge(name: str, tmp_path: Path) -> No
 def test_a_stretch_that_was_asked_for_is_the_axis(tmp_path: Path) -> None:
     recording = read(SAMPLES / "cellular_upload")
     zero = recording.captures[0].tables.first_ns or 0
-    write_report(
-        recording, tmp_path / "r.html", Request(from_ns=zero + 10 * NS_PER_S, to_ns=zero + 12 * NS_PER_S)
-    )
+    write_report(recording, tmp_path / "r.html", Request(from_ns=zero + 10 * NS_PER_S, to_ns=zero + 12 * NS_PER_S))
     assert 'data-begin="10.000000" data-end="12.000000"' in first_screen(tmp_path / "r.html")
 
 
@@ -322,10 +311,7 @@ def test_a_single_far_sample_does_not_squash_the_others() -> None:
     rtt[500] = 60 * NS_PER_S
     samples = Series("TcpSnd_rtt", "rtt", np.arange(1_000) * NS_PER_S, rtt)
     levels, picture = static(
-        Panel("rtt", "Round-trip time", SECONDS, 1, [samples]),
-        TimeAxis(0, 1_000 * NS_PER_S, 0),
-        ("rtt",),
-        label="rtt",
+        Panel("rtt", "Round-trip time", SECONDS, 1, [samples]), TimeAxis(0, 1_000 * NS_PER_S, 0), ("rtt",), label="rtt"
     )
     assert "60 ms" in levels
     assert "M500 2h0" in picture, "it is drawn at the upper edge"

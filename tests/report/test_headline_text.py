@@ -82,21 +82,13 @@ def test_the_large_sentence_begins_with_what_made_the_limit(name: str, begin: st
     [
         ("00190-short-queue", "400 kB at the link's 710 kbit/s take 4.51 s; the transfer took 4.61 s."),
         ("00004-policer", "1.09 MB at the policer's 1.1 Mbit/s take 7.98 s; the transfer took 8.92 s."),
-        (
-            "00090-outage-both",
-            "1.03 MB at the link's 1.3 Mbit/s take 6.37 s; the transfer took 17 s, 10.7 s longer.",
-        ),
+        ("00090-outage-both", "1.03 MB at the link's 1.3 Mbit/s take 6.37 s; the transfer took 17 s, 10.7 s longer."),
         ("30002-small-wmem", "24.1 kB in each round trip of 253 ms are 764 kbit/s."),
         ("30020-rate-step", ""),
-        (
-            "00062-slow-reader",
-            "135 kB at the link's 3.77 Mbit/s take 287 ms; the transfer took 2.57 s, 2.29 s longer.",
-        ),
+        ("00062-slow-reader", "135 kB at the link's 3.77 Mbit/s take 287 ms; the transfer took 2.57 s, 2.29 s longer."),
     ],
 )
-def test_the_arithmetic_of_a_rate_or_a_buffer_is_told_where_it_is_known(
-    name: str, words: str, tmp_path: Path
-) -> None:
+def test_the_arithmetic_of_a_rate_or_a_buffer_is_told_where_it_is_known(name: str, words: str, tmp_path: Path) -> None:
     write_report(read(RECORDED / name / "session"), tmp_path / "r.html")
     minimum = re.search(r'<p class="least">(.*?)</p>', first_screen(tmp_path / "r.html"))
     assert minimum is not None
@@ -120,10 +112,7 @@ def test_help_against_a_queue_says_that_it_saves_others_and_no_time(tmp_path: Pa
     write_report(read(RECORDED / "00191-deep-queue" / "session"), tmp_path / "r.html")
     said = parsed(first_screen(tmp_path / "r.html")).text
     assert "for everybody who uses it. It cost this transfer no time." in said
-    assert (
-        "less other traffic on it; to reduce the delay, which slows other and interactive traffic: a sh"
-        in said
-    )
+    assert "less other traffic on it; to reduce the delay, which slows other and interactive traffic: a sh" in said
 
 
 def test_a_fade_and_the_stops_of_a_link_name_each_other_and_each_stop_is_a_bar(tmp_path: Path) -> None:
@@ -148,9 +137,7 @@ def test_a_path_with_a_policer_or_marks_had_no_room(name: str, *, has_room: bool
 def test_a_short_fade_of_the_radio_is_told() -> None:
     """5 % of the time: the headline does not speak of it, but it is what happened to the link."""
     said = headline_text(explain(read(SAMPLES / "fade-n2-20")))
-    assert said.endswith(
-        " For 4.0 s the path was interrupted: the radio lost frames (a fade, or interference)."
-    )
+    assert said.endswith(" For 4.0 s the path was interrupted: the radio lost frames (a fade, or interference).")
 
 
 @pytest.mark.parametrize(
@@ -158,10 +145,7 @@ def test_a_short_fade_of_the_radio_is_told() -> None:
     [
         (RECORDED / "00053-outage-data" / "session", "in 1 gap (51% of 12.3 s, 23% to 52%)."),
         (RECORDED / "00195-ecn" / "session", "for 3.2 s (at most 61% of 5.3 s)."),
-        (
-            RECORDED / "00101-pausing-reader" / "session",
-            "(45% of 3.7 s, measured), the limit for 70% in all.",
-        ),
+        (RECORDED / "00101-pausing-reader" / "session", "(45% of 3.7 s, measured), the limit for 70% in all."),
         (RECORDED / "30080-server-think" / "session", "usually 0.26 s each (84% of 7.4 s, measured)."),
         (
             SAMPLES / "typical-1450k",

@@ -75,9 +75,7 @@ def test_a_drag_marks_the_lists_without_a_canvas(browser: Browser, upload: Path)
         first, last = (place(browser, (at - begin) / (end - begin)) for at in (16, 18))
         for kind, at in (("mousePressed", first), ("mouseMoved", last), ("mouseReleased", last)):
             mouse(browser, kind, *at)
-        inside = (
-            "[...document.querySelectorAll('#happened li.inside')].map((li) => li.firstChild.textContent)"
-        )
+        inside = "[...document.querySelectorAll('#happened li.inside')].map((li) => li.firstChild.textContent)"
         assert "outage" in browser.evaluate(inside)
         assert left_of(browser, ".over .window") == pytest.approx(first[0], abs=2)
     finally:

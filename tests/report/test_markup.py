@@ -54,10 +54,7 @@ def test_markup_is_not_escaped_twice() -> None:
 
 def test_missing_children_and_attributes_are_left_out() -> None:
     assert element("p", None, "x", id=None, hidden=False) == "<p>x</p>"
-    assert (
-        element("input", disabled=True, aria_label="a", class_="b")
-        == '<input disabled aria-label="a" class="b">'
-    )
+    assert element("input", disabled=True, aria_label="a", class_="b") == '<input disabled aria-label="a" class="b">'
     assert join([Markup("<br>"), ["a", ["b"]]]) == "<br>ab"
 
 

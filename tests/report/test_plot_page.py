@@ -27,9 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [390, 1400])
-def test_the_page_draws_under_its_own_policy(
-    folder: Path, tmp_path: Path, browser: Browser, width: int
-) -> None:
+def test_the_page_draws_under_its_own_policy(folder: Path, tmp_path: Path, browser: Browser, width: int) -> None:
     call("plot", folder, "-o", tmp_path / "f.html", "--mark", "<i>zoom=0:10")
     browser.resize(width, 844)
     browser.open(tmp_path / "f.html")
@@ -51,9 +49,7 @@ def test_the_page_draws_under_its_own_policy(
     assert browser.evaluate(drawn) == 680, "paper cuts off nothing"
     browser.evaluate("window.dispatchEvent(new Event('afterprint'))")
     assert browser.evaluate(drawn) == on_screen
-    ran = (
-        "new Promise((no) => { const s = document.createElement('script'); s.textContent = 'window.ran = 1';"
-    )
+    ran = "new Promise((no) => { const s = document.createElement('script'); s.textContent = 'window.ran = 1';"
     assert browser.evaluate(f"{ran} document.body.append(s); no(window.ran ?? 0); }})") == 0
 
 
@@ -65,9 +61,7 @@ def test_a_screen_that_turns_shows_the_buttons_of_its_width_alone(
     call("plot", folder, "-o", tmp_path / "f.html")
     browser.resize(390, 844)
     browser.open(tmp_path / "f.html")
-    wide, narrow = (
-        f"document.querySelectorAll('.updatemenu-{each}').length" for each in ("button", "header")
-    )
+    wide, narrow = (f"document.querySelectorAll('.updatemenu-{each}').length" for each in ("button", "header"))
     for width, drawn, gone in ((390, narrow, wide), (1280, wide, narrow), (390, narrow, wide)):
         browser.resize(width, 844)
         browser.wait(f"window.plot.then(() => {drawn} > 0 && {gone} === 0)")

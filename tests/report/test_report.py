@@ -56,12 +56,7 @@ def test_the_report_says_in_a_sentence_what_happened(report: Path) -> None:
 
 def test_trust_comes_before_all_numbers(report: Path) -> None:
     said = text_of(report)
-    assert (
-        said.index("Trust:")
-        < said.index("Summary")
-        < said.index("TCP connections")
-        < said.index("comes from")
-    )
+    assert said.index("Trust:") < said.index("Summary") < said.index("TCP connections") < said.index("comes from")
 
 
 def test_the_report_says_where_it_comes_from(report: Path) -> None:
@@ -80,9 +75,7 @@ def test_a_report_has_the_size_that_a_mail_takes(report: Path) -> None:
 def test_a_part_of_the_time_is_drawn_in_full_detail(mobile: Recording, report: Path, tmp_path: Path) -> None:
     begin = mobile.captures[0].tables.first_ns or 0
     second = 10**9
-    write_report(
-        mobile, tmp_path / "cut.html", Request(from_ns=begin + 17 * second, to_ns=begin + 20 * second)
-    )
+    write_report(mobile, tmp_path / "cut.html", Request(from_ns=begin + 17 * second, to_ns=begin + 20 * second))
     assert (tmp_path / "cut.html").stat().st_size < report.stat().st_size
     assert re.search(r'"span":\[17\.\d+,(19\.\d+|20\.0)\]', (tmp_path / "cut.html").read_text("utf-8"))
 
@@ -135,11 +128,7 @@ def test_several_inputs_get_a_report_each_and_an_index(mobile: Recording, tmp_pa
     inputs = [Input("a/up.pcap", mobile), Input("../b/up.pcap", mobile)]
     index = write_reports(inputs, tmp_path / "out")
     assert index == tmp_path / "out" / "index.html"
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
-        "index.html",
-        "up.pcap-2.html",
-        "up.pcap.html",
-    ]
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["index.html", "up.pcap-2.html", "up.pcap.html"]
     assert re.findall(r'href="([^"]*)"', index.read_text("utf-8")) == ["up.pcap.html", "up.pcap-2.html"]
     assert index.stat().st_size < 100_000
 
@@ -204,30 +193,22 @@ def test_a_capture_without_tcp_has_a_report_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.browser
-def test_a_hostile_report_runs_nothing_and_fetches_nothing(
-    browser: Browser, hostile: Path, tmp_path: Path
-) -> None:
+def test_a_hostile_report_runs_nothing_and_fetches_nothing(browser: Browser, hostile: Path, tmp_path: Path) -> None:
     write_report(read(hostile), tmp_path / "r.html", Request(title=hostile.name))
     browser.open(tmp_path / "r.html")
     browser.evaluate("window.report.then(() => true)")
     assert browser.evaluate("window.bad") is None
     assert browser.complaints == []
-    assert {r for r in browser.requests if not r.startswith(("data:", "blob:"))} == {
-        (tmp_path / "r.html").as_uri()
-    }
+    assert {r for r in browser.requests if not r.startswith(("data:", "blob:"))} == {(tmp_path / "r.html").as_uri()}
 
 
 def numbers(browser: Browser) -> list[str]:
-    return browser.evaluate(
-        "[...document.querySelectorAll('tr[data-figure]')].map((r) => r.cells[0].textContent)"
-    )
+    return browser.evaluate("[...document.querySelectorAll('tr[data-figure]')].map((r) => r.cells[0].textContent)")
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1400, 1000])
-def test_the_button_of_each_connection_is_seen_at_every_width(
-    browser: Browser, report: Path, width: int
-) -> None:
+def test_the_button_of_each_connection_is_seen_at_every_width(browser: Browser, report: Path, width: int) -> None:
     browser.resize(width, 900)
     browser.open(report)
     seen, ends = browser.evaluate(

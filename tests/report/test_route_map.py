@@ -43,9 +43,7 @@ def straight(metres: float = 2000.0, seconds: int = 100) -> MappedDrive:
     time_ns = START_NS + np.arange(seconds + 1) * NS_PER_S
     north = np.degrees(np.linspace(0, metres, seconds + 1) / 6_371_008.8)
     speed = np.full(seconds + 1, metres / seconds)
-    position = table(
-        POSITION, time_ns=time_ns, lat_deg=50 + north, lon_deg=np.full(seconds + 1, 8.0), speed_mps=speed
-    )
+    position = table(POSITION, time_ns=time_ns, lat_deg=50 + north, lon_deg=np.full(seconds + 1, 8.0), speed_mps=speed)
     radio = table(RADIO, time_ns=time_ns, rsrp_dbm=np.linspace(-80, -120, seconds + 1))
     return MappedDrive(route_of(position), radio_series(radio, source="radio"), origin_ns=START_NS)
 
@@ -92,9 +90,7 @@ def test_an_event_stands_where_the_car_was() -> None:
 
 
 def test_a_single_place_makes_no_map() -> None:
-    position = table(
-        POSITION, time_ns=np.array([START_NS]), lat_deg=np.array([50.0]), lon_deg=np.array([8.0])
-    )
+    position = table(POSITION, time_ns=np.array([START_NS]), lat_deg=np.array([50.0]), lon_deg=np.array([8.0]))
     assert map_document(MappedDrive(route_of(position), {})) is None
 
 
@@ -178,9 +174,7 @@ def test_the_page_is_silent_and_a_hostile_name_inert(browser: Browser, page: Pat
 @pytest.mark.browser
 def test_pointing_at_the_route_moves_the_cursor_of_the_figure(browser: Browser, page: Path) -> None:
     mounted(browser, page)
-    browser.evaluate(
-        "document.dispatchEvent(new CustomEvent('cursor', {detail: {seconds: 50, from: 'map'}}))"
-    )
+    browser.evaluate("document.dispatchEvent(new CustomEvent('cursor', {detail: {seconds: 50, from: 'map'}}))")
     line = browser.evaluate("document.querySelector('.plot .cursor').getBoundingClientRect().left")
     wanted = browser.evaluate(
         "window.report.then((s) => document.querySelector('.plot').getBoundingClientRect().left"
@@ -199,9 +193,7 @@ def test_a_real_pointer_names_the_value_below_it(browser: Browser, page: Path) -
     )
     sent: list[str] = []
     for share in np.linspace(0.02, 0.98, 60):
-        browser.call(
-            "Input.dispatchMouseEvent", type="mouseMoved", x=box[0] + share * box[2], y=box[1] + box[3] / 2
-        )
+        browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=box[0] + share * box[2], y=box[1] + box[3] / 2)
         sent.append(browser.evaluate("document.querySelector('.map .status').textContent"))
     assert any("RSRP: -" in words and words.endswith("dBm") for words in sent)
 
@@ -266,15 +258,11 @@ def test_the_distance_axis_is_linked_with_the_map_too(browser: Browser, page: Pa
     mounted(browser, page)
     browser.evaluate(CHOOSE_DISTANCE)
     browser.wait("document.querySelector('.figure .status').textContent.includes(' km to ')")
-    assert "every reading with a place" in browser.evaluate(
-        "document.querySelector('.figure .status').textContent"
-    )
+    assert "every reading with a place" in browser.evaluate("document.querySelector('.figure .status').textContent")
     browser.evaluate("window.report.then((shown) => shown.look(0.5, 1)).then(() => true)")
     begin, end = browser.evaluate("window.routeMap.stretch()")
     assert 0 < begin < end < 200
-    browser.evaluate(
-        "document.dispatchEvent(new CustomEvent('cursor', {detail: {metres: 700, from: 'figure'}}))"
-    )
+    browser.evaluate("document.dispatchEvent(new CustomEvent('cursor', {detail: {metres: 700, from: 'figure'}}))")
     assert begin <= browser.evaluate("window.routeMap.cursor()") <= end
     pressed(browser, ".")
     assert browser.evaluate("document.querySelector('.plot .cursor').hidden") is False

@@ -39,11 +39,7 @@ def at(ms: float, side: int, seq: int, payload: int = 0, **how: Any) -> Segment:
 
 def opened(rtt_ms: float) -> list[Segment]:
     """Return a handshake seen at the client."""
-    return [
-        at(0, 0, C - 1, flags=SYN, ack=0),
-        at(rtt_ms, 1, S - 1, flags=SYN | ACK),
-        at(rtt_ms + 0.01, 0, C),
-    ]
+    return [at(0, 0, C - 1, flags=SYN, ack=0), at(rtt_ms, 1, S - 1, flags=SYN | ACK), at(rtt_ms + 0.01, 0, C)]
 
 
 def transfer(rtt_ms: float, segments: int) -> list[Segment]:
@@ -142,20 +138,13 @@ def test_the_direction_with_more_data_is_told() -> None:
 
 
 def test_both_directions_are_drawn_when_both_carry_data() -> None:
-    rows = [
-        *opened(10),
-        at(20, 0, C, 3000),
-        at(30, 1, S, 5000, ack=C + 3000),
-        at(40, 0, C + 3000, ack=S + 5000),
-    ]
+    rows = [*opened(10), at(20, 0, C, 3000), at(30, 1, S, 5000, ack=C + 3000), at(40, 0, C + 3000, ack=S + 5000)]
     drawn = choose([part(capture(rows))], connection=None, most=6)
     assert [(d.connection, d.reverse) for d in drawn] == [(1, True), (1, False)]
 
 
 def test_at_most_so_many_are_drawn_the_chosen_one_first() -> None:
-    rows = [
-        replace(s, pair=pair, payload=s.payload * (pair + 1)) for pair in range(9) for s in transfer(20, 3)
-    ]
+    rows = [replace(s, pair=pair, payload=s.payload * (pair + 1)) for pair in range(9) for s in transfer(20, 3)]
     found = part(capture(sorted(rows, key=lambda s: s.time_ns or 0)))
     assert [d.number for d in choose([found], connection=None, most=4)] == [9, 8, 7, 6]
     assert [d.number for d in choose([found], connection=2, most=4)] == [2, 9, 8, 7]

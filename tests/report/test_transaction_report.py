@@ -50,9 +50,7 @@ def test_the_report_draws_in_both_themes_and_asks_nothing_of_the_network(
     light = browser.evaluate(ink)
     browser.evaluate("document.querySelector('.theme').click()")
     assert browser.wait(f"{ink} !== {json.dumps(light)} && {ink}")
-    clock = (
-        "document.querySelector('.times').scrollWidth <= document.querySelector('.picture').scrollWidth + 20"
-    )
+    clock = "document.querySelector('.times').scrollWidth <= document.querySelector('.picture').scrollWidth + 20"
     assert browser.evaluate(clock), "no word of an axis leaves its panel"
     size = (tmp_path / "out" / "index.html").stat().st_size
     assert size < 300_000, "still pictures, no library"

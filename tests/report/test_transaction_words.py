@@ -12,13 +12,9 @@ _WIDE = list(np.linspace(1.0, 9.0, 8))
 
 
 def test_an_rtt_that_falls_with_the_size_has_a_minus() -> None:
-    (transport,) = transports_of(
-        [SessionContent("falls", transactions({100: [5.0] * 3, 1100: [4.0] * 3}), {})]
-    )
+    (transport,) = transports_of([SessionContent("falls", transactions({100: [5.0] * 3, 1100: [4.0] * 3}), {})])
     assert cost_words(transport) == "5.1 s − 1 ms a byte"
-    (transport,) = transports_of(
-        [SessionContent("grows", transactions({100: [4.0] * 3, 1100: [5.0] * 3}), {})]
-    )
+    (transport,) = transports_of([SessionContent("grows", transactions({100: [4.0] * 3, 1100: [5.0] * 3}), {})])
     assert cost_words(transport) == "3.9 s + 1 ms a byte"
 
 

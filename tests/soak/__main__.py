@@ -33,18 +33,7 @@ _MB_PER_HOUR = {"radio-0.jsonl": 3.0, "gps-0.jsonl": 2.2, "clocks-0.jsonl": 0.2,
 def real_time(minutes: float, folder: Path) -> list[str]:
     """Capture in real time; print what it cost, and return what is wrong."""
     session = folder / "drive"
-    argv = [
-        sys.executable,
-        "-m",
-        "multitracer",
-        "capture",
-        "-o",
-        str(session),
-        "--rehearse",
-        "--plain",
-        "-i",
-        "lo",
-    ]
+    argv = [sys.executable, "-m", "multitracer", "capture", "-o", str(session), "--rehearse", "--plain", "-i", "lo"]
     quiet = subprocess.DEVNULL
     capture = subprocess.Popen(argv, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
     watch, began = Watch(folder), time.monotonic()
@@ -80,15 +69,9 @@ def fast_forward(hours: float, folder: Path) -> list[str]:
         _start(stack, modem, "_rehearsal.modem", "--link", modem, "--delay", 0.0005, 0.001, "--baud", 4000000,
                "--speed", 100)  # fmt: skip
         _start(stack, gps, "_rehearsal.gps", "--link", gps, "--hz", 500, "--speed", 100)
-        logs = {
-            "modem": ("--device", modem, "--hz", 500),
-            "gps": ("--device", gps),
-            "host_clock": ("--every", 0.005),
-        }
+        logs = {"modem": ("--device", modem, "--hz", 500), "gps": ("--device", gps), "host_clock": ("--every", 0.005)}
         paths = {name: folder / f"{name}.jsonl" for name in logs}
-        children = [
-            _start(stack, paths[name], name, "-o", paths[name], *options) for name, options in logs.items()
-        ]
+        children = [_start(stack, paths[name], name, "-o", paths[name], *options) for name, options in logs.items()]
         wrong = _until_enough(folder, paths, readings, children)
     return wrong
 
@@ -97,11 +80,7 @@ def _until_enough(
     folder: Path, logs: dict[str, Path], readings: int, children: Iterable[subprocess.Popen[bytes]]
 ) -> list[str]:
     watch, began = Watch(folder), time.monotonic()
-    wanted = {
-        "modem": 3 * readings,
-        "gps": 3 * readings,
-        "host_clock": 1,
-    }  # a clock is read once a second at most
+    wanted = {"modem": 3 * readings, "gps": 3 * readings, "host_clock": 1}  # a clock is read once a second at most
     seen, places = dict.fromkeys(logs, 0), dict.fromkeys(logs, 0)
     while any(seen[name] < wanted[name] for name in logs):
         watch.look(time.monotonic() - began)

@@ -57,15 +57,12 @@ def _dependence(options: argparse.Namespace) -> bool:
     for baseline in ("block", "plain"):
         _level(0.9, seeds, permutations, baseline)
     planted = [
-        _shown(f"{shape}, lag {lag} s", power(shape, lag, seeds, permutations=permutations))
-        for shape, lag in PLANTED
+        _shown(f"{shape}, lag {lag} s", power(shape, lag, seeds, permutations=permutations)) for shape, lag in PLANTED
     ]
     pairs, wrong = (sum(getattr(each, name) for each in ours) for name in ("pairs", "significant"))
     print(f"\nindependent, shift: {wrong / pairs:.1%} of {pairs} pairs are significant at 5 %")
     return _lags(seeds, permutations) and (
-        min(each.share for each in planted) >= _LEAST_POWER
-        and wrong <= pairs * _MOST_LEVEL
-        and not walks.significant
+        min(each.share for each in planted) >= _LEAST_POWER and wrong <= pairs * _MOST_LEVEL and not walks.significant
     )
 
 

@@ -52,9 +52,7 @@ def drives(network: Network, chance: np.random.Generator) -> Sides:
     columns = np.array([(number, place, hour, seconds) for number, place, hour, seconds, _ in rows])
     session, place, hour = columns[:, :3].astype(np.int64).T
     names = rows[0][-1]
-    sums = {
-        name: Sums(*np.array([values[name] for *_, values in rows], dtype=np.float64).T) for name in names
-    }
+    sums = {name: Sums(*np.array([values[name] for *_, values in rows], dtype=np.float64).T) for name in names}
     return Sides(half(network.sessions, chance), session, place, hour, columns[:, 3], sums)
 
 

@@ -27,13 +27,7 @@ def autoregressive(chance: np.random.Generator, points: int, correlation: float)
 
 
 def planted(
-    shape: str,
-    chance: np.random.Generator,
-    *,
-    points: int,
-    lag: int,
-    bits: float,
-    correlation: float = 0.5,
+    shape: str, chance: np.random.Generator, *, points: int, lag: int, bits: float, correlation: float = 0.5
 ) -> tuple[Array, Array]:
     """Return x, with a correlation between neighbours, and y that follows it by `lag` points."""
     driver = autoregressive(chance, points + 2 * abs(lag), correlation)

@@ -109,9 +109,7 @@ class Watched:
     def _assigned(self) -> Row:
         mobiles, until_ns = len(self._run.scenario.hosts) - 1, self._run.network.now_ns
         means = (self._rates.mean_bps(mobiles, is_down=way, until_ns=until_ns) for way in (True, False))
-        return dict(
-            zip(("assigned_kbps", "assigned_up_kbps"), (mean and mean / 1000 for mean in means), strict=True)
-        )
+        return dict(zip(("assigned_kbps", "assigned_up_kbps"), (mean and mean / 1000 for mean in means), strict=True))
 
 
 def run_at(sweep: Sweep, point: Point, rows: Mapping[Point, Mapping[str, str]]) -> Row:

@@ -56,19 +56,7 @@ PAIRS = (
 )
 """Tables 1 and 2 of the paper; then its second conclusion: data decide a rate, not the channel.
 The slow shadow of a mobile at rest is no stationary series, so that its changes are compared."""
-COLUMNS = (
-    "window_kb",
-    "table",
-    "x",
-    "y",
-    "lag_s",
-    "nmi",
-    "p95_permuted",
-    "p_corrected",
-    "q_value",
-    "n",
-    "reason",
-)
+COLUMNS = ("window_kb", "table", "x", "y", "lag_s", "nmi", "p95_permuted", "p_corrected", "q_value", "n", "reason")
 
 
 def pooled(window_kb: float) -> tuple[dict[str, Array], Array]:
@@ -90,9 +78,7 @@ def rows() -> Iterator[dict[str, object]]:
     results = [(window_kb, pair, result) for window_kb in WINDOWS_KB for pair, result in pairs_of(window_kb)]
     table = table_of([(f"{w:g} {p.name}", p.y, result) for w, p, result in results])
     peaks = table["is_peak"]
-    q_values = dict(
-        zip(zip(table["x"][peaks], table["y"][peaks], strict=True), table["q_value"][peaks], strict=True)
-    )
+    q_values = dict(zip(zip(table["x"][peaks], table["y"][peaks], strict=True), table["q_value"][peaks], strict=True))
     for window_kb, pair, result in results:
         at = result.peak
         yield {
@@ -117,12 +103,7 @@ def pairs_of(window_kb: float) -> Iterator[tuple[Pair, Dependence]]:
         yield (
             pair,
             dependence(
-                series[pair.x],
-                series[pair.y],
-                step_s=1.0,
-                lags=LAGS,
-                session=session,
-                difference=pair.is_differenced,
+                series[pair.x], series[pair.y], step_s=1.0, lags=LAGS, session=session, difference=pair.is_differenced
             ),
         )
 

@@ -52,9 +52,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
 def runs_of(sweep: str) -> dict[str, Runs]:
     """Return the kept runs of a sweep by `ARM VALUE`, in the order of its arms and values."""
     plan = SWEEPS[sweep]
-    points: dict[str, Runs] = {
-        name_of(transport, value): [] for transport in plan.curves for value in plan.values
-    }
+    points: dict[str, Runs] = {name_of(transport, value): [] for transport in plan.curves for value in plan.values}
     for run in kept(sweep):
         points[name_of(run["arm"], float(run["value"]))].append(run)
     return points
@@ -70,11 +68,7 @@ def table(name: str) -> str:
     plan, runs = SWEEPS[name], runs_of(name)
     columns = COLUMNS[name]
     lines = [
-        [
-            *([transport] if len(plan.curves) > 1 else []),
-            f"{value:g}",
-            *(column.cell(rows) for column in columns),
-        ]
+        [*([transport] if len(plan.curves) > 1 else []), f"{value:g}", *(column.cell(rows) for column in columns)]
         for transport in plan.curves
         for value in plan.values
         if (rows := runs[name_of(transport, value)])
@@ -92,8 +86,7 @@ def shapes() -> str:
     """Return the table that puts the paper's statements beside ours."""
     lines = [(each.paper, *each.judge(runs_of)) for each in SHAPES]
     return markdown(
-        ("paper 003", "ours", "comes back"),
-        [(paper, ours, "yes" if ok else "**no**") for paper, ok, ours in lines],
+        ("paper 003", "ours", "comes back"), [(paper, ours, "yes" if ok else "**no**") for paper, ok, ours in lines]
     )
 
 

@@ -176,9 +176,7 @@ def _placed(ecio_db: float, _seed: int) -> Scenario:
     return with_radio(base(), ecio_db=ecio_db)
 
 
-def _pausing(
-    window_kb: float, seed: int, *, every_s: float, timestamps: bool = False, linux: bool = False
-) -> Scenario:
+def _pausing(window_kb: float, seed: int, *, every_s: float, timestamps: bool = False, linux: bool = False) -> Scenario:
     scenario = over_trace(windowed(window_kb, timestamps=timestamps), paused(every_s, seed))
     return scenario.as_linux() if linux else scenario
 

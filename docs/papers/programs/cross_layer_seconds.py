@@ -77,9 +77,7 @@ class Seconds(NetworkObserver):
         self._rate = 0, 0
         self._end = 0
 
-    def packet(
-        self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
-    ) -> None:
+    def packet(self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool) -> None:
         """Take a packet at a host's interface."""
         if packet is None:
             return
@@ -128,8 +126,7 @@ class Seconds(NetworkObserver):
         """Return each series by its name: float64, shape (n_seconds,), whole seconds only."""
         self._hold(self._end * NS_PER_S)
         complete = {
-            name: np.array([sums.get(second, 0.0) for second in range(self._end)])
-            for name, sums in self._sums.items()
+            name: np.array([sums.get(second, 0.0) for second in range(self._end)]) for name, sums in self._sums.items()
         }
         samples = (self._samples.get(second) for second in range(self._end))
         return complete | {RTT: np.array([np.mean(each) if each else np.nan for each in samples])}

@@ -57,9 +57,7 @@ def middles(runs: dict[str, Runs], transport: str, values: Sequence[float], colu
 def is_rising(values: Sequence[float]) -> bool:
     """Return whether the last value is above the first, and none below the one before, but for the level."""
     steps = pairwise(values)
-    return values[-1] > values[0] * (1 + _LEVEL) and all(
-        late >= early * (1 - _LEVEL) for early, late in steps
-    )
+    return values[-1] > values[0] * (1 + _LEVEL) and all(late >= early * (1 - _LEVEL) for early, late in steps)
 
 
 def _shown(values: Sequence[float]) -> str:
@@ -178,27 +176,15 @@ def _value(row: dict[str, str]) -> float:
 
 
 SHAPES = (
-    Shape(
-        "window",
-        "throughput rises with the window (figure 5, left): below the buffer",
-        _rises_over(_BELOW_KB),
-    ),
+    Shape("window", "throughput rises with the window (figure 5, left): below the buffer", _rises_over(_BELOW_KB)),
     Shape("beyond", "... and above it", _rises_over(_FROM_BUFFER_KB)),
     Shape("losses", "losses rise with the window (figure 5, right)", _losses_rise),
     Shape("flatten", "losses flatten above 35 KB", _losses_flatten),
     Shape("radio", "below the buffer all losses are the radio's", _radio_losses_only_below),
-    Shape(
-        "control", "a simulation at the mean rate is far faster (figure 5, left)", _control_is_faster(MEAN)
-    ),
-    Shape(
-        "coupling", "... because of the scheduler: with its frames and RLP, too", _control_is_faster(MEAN_RLP)
-    ),
+    Shape("control", "a simulation at the mean rate is far faster (figure 5, left)", _control_is_faster(MEAN)),
+    Shape("coupling", "... because of the scheduler: with its frames and RLP, too", _control_is_faster(MEAN_RLP)),
     Shape("timestamps", "timestamps make it much faster", _timestamps_help),
-    Shape(
-        "learnt",
-        "... because they prevent spurious timeouts: at 8 KB over a rate that pauses",
-        _pauses_are_learnt,
-    ),
+    Shape("learnt", "... because they prevent spurious timeouts: at 8 KB over a rate that pauses", _pauses_are_learnt),
     Shape("share", "each user has less, the more there are (figure 6, left)", _share_falls),
     Shape("gap", "the fairness gap grows from 2 to 4 (figure 6, right)", _gap_grows),
     Shape("speed", "45, 60 and 75 mph make no difference (figure 7, left)", _speed_makes_none),

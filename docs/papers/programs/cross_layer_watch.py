@@ -36,9 +36,7 @@ class Losses(NetworkObserver):
         """Packets that the radio lost for good: what did not arrive, and was not dropped."""
         return max(0, self.overtaken - self.dropped)
 
-    def packet(
-        self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
-    ) -> None:
+    def packet(self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool) -> None:
         """Take a packet at a host's interface."""
         if packet is None or not packet.segment.payload or outgoing != (host == FIXED):
             return

@@ -84,14 +84,10 @@ def measured(transport: Transport) -> list[Row]:
     plan = MeasurementPlan(protocol, "", (Experiment("reply", SIZES, SESSIONS),), over="bluetooth")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "run"
-        run_virtual(
-            plan, folder, transport.scenario, seed=SEED, nodelay=not transport.nagle, progress=lambda *_: None
-        )
+        run_virtual(plan, folder, transport.scenario, seed=SEED, nodelay=not transport.nagle, progress=lambda *_: None)
         with (folder / "transactions.csv").open(encoding="utf-8", newline="") as stream:
             lines = list(csv.DictReader(stream))
-    return [
-        _row(transport, size, [each for each in lines if each["size_bytes"] == str(size)]) for size in SIZES
-    ]
+    return [_row(transport, size, [each for each in lines if each["size_bytes"] == str(size)]) for size in SIZES]
 
 
 def _row(transport: Transport, size: int, lines: list[dict[str, str]]) -> Row:

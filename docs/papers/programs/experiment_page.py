@@ -57,9 +57,7 @@ def beside(link: str, real: bool, vary: str, first: str, second: str) -> dict[in
 @cache
 def statistics(link: str, real: bool, vary: str, transport: str) -> dict[int, Row]:
     """Return the numbers of a transport by size."""
-    return {
-        row["size_bytes"]: row for row in size_statistics(named(link, real=real, vary=vary)[transport]).rows()
-    }
+    return {row["size_bytes"]: row for row in size_statistics(named(link, real=real, vary=vary)[transport]).rows()}
 
 
 def sizes_table(link: str, *, real: bool, vary: str = "reply") -> str:
@@ -104,11 +102,7 @@ def cdpd_claims() -> str:
     """Return what the paper says of CDPD beside what was measured, in real and in virtual time."""
     lines: list[tuple[str, str, Callable[..., str]]] = [
         ("set-up of a TCP connection", "about 2 s", _setup),
-        (
-            "TCP with set-up / CentaurusComm, up to 512 bytes",
-            "comparable",
-            partial(_range, "tcp1999", "setup_ratio"),
-        ),
+        ("TCP with set-up / CentaurusComm, up to 512 bytes", "comparable", partial(_range, "tcp1999", "setup_ratio")),
         ("the same, had the set-up taken the paper's 2 s", "", partial(_with_2_s, "cc")),
         ("TCP / CentaurusComm at 4096 bytes", "about 5", partial(_at, "tcp1999", 4096)),
         ("the same, TCP as Linux is today", "", partial(_at, "tcptoday", 4096)),

@@ -33,9 +33,7 @@ SIZES = (2048, 4096)
 SESSIONS = 10
 """Of each size: a thousand segments a cell, which is enough to count what most of them are."""
 CELLS = tuple(
-    Cell("request", "palm", cap, busy, LOSS)
-    for busy, caps in ((20, (1, 64)), (60, (1, 2, 64)))
-    for cap in caps
+    Cell("request", "palm", cap, busy, LOSS) for busy, caps in ((20, (1, 64)), (60, (1, 2, 64))) for cap in caps
 )
 """Where little is amiss, and where it collapses; with the largest cap nothing else is different."""
 _SEQUENCE_NUMBERS = 1 << 32

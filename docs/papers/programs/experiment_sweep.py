@@ -152,14 +152,10 @@ def measured(cell: Cell) -> list[Row]:
     """Run a cell; return a row for each size."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "run"
-        run_virtual(
-            cell.plan, folder, cell.scenario, seed=cell.seed, options=cell.options, progress=lambda *_: None
-        )
+        run_virtual(cell.plan, folder, cell.scenario, seed=cell.seed, options=cell.options, progress=lambda *_: None)
         with (folder / "transactions.csv").open(encoding="utf-8", newline="") as stream:
             lines = list(csv.DictReader(stream))
-    return [
-        _row(cell, size, [each for each in lines if each["size_bytes"] == str(size)]) for size in cell.sizes
-    ]
+    return [_row(cell, size, [each for each in lines if each["size_bytes"] == str(size)]) for size in cell.sizes]
 
 
 def _row(cell: Cell, size: int, lines: list[dict[str, str]]) -> Row:

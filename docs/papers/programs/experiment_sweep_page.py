@@ -222,9 +222,7 @@ def causes() -> str:
     for cell in experiment_segments.CELLS:
         for size in experiment_segments.SIZES:
             mine = [
-                s
-                for s in found
-                if (s.cap_s, s.busy_percent, s.size_bytes) == (cell.cap_s, cell.busy_percent, size)
+                s for s in found if (s.cap_s, s.busy_percent, s.size_bytes) == (cell.cap_s, cell.busy_percent, size)
             ]
             lines.append([f"{cell.cap_s} s", f"{cell.busy_percent} %", f"{size}", *_of_segments(mine)])
     heads = ["cap", "busy", "bytes", "ended", "segments", "sent again", "timer", "slow start behind it"]

@@ -96,16 +96,12 @@ def by_transport() -> go.Figure:
 
 def of_replies() -> go.Figure:
     """Return a map for each TCP, size against load; the reply varies, which Linux sends to the Palm."""
-    shown = [
-        (f"PalmOS, cap {cap} s", Cell("reply", "palm", cap, BUSY, LOSS)) for cap in (CAPS_S[0], CAPS_S[-1])
-    ]
+    shown = [(f"PalmOS, cap {cap} s", Cell("reply", "palm", cap, BUSY, LOSS)) for cap in (CAPS_S[0], CAPS_S[-1])]
     shown.append((NAMES["tcp1999"], Cell("reply", "tcp1999", 0, BUSY, LOSS)))
     return heat_map([_of_transport(name, cell, loss=False) for name, cell in shown])
 
 
-def _of_transport(
-    name: str, cell: Cell, *, loss: bool
-) -> tuple[str, list[str], list[str], list[list[float | None]]]:
+def _of_transport(name: str, cell: Cell, *, loss: bool) -> tuple[str, list[str], list[str], list[list[float | None]]]:
     varied = [
         Cell(cell.vary, cell.transport, cell.cap_s, BUSY if loss else int(each), each if loss else LOSS)
         for each in (LOSS_PERCENT if loss else BUSY_PERCENT)
@@ -160,9 +156,7 @@ def _marks(mine: list[Segment], *, shown: bool) -> list[Props]:
         _scatter(name, [s.time_s for s in some], [s.begin + s.length for s in some], colour, symbol)
         for name, some, colour, symbol in kinds
     ]
-    staircase = _scatter(
-        "acknowledged", [s.time_s for s in acks], [s.begin for s in acks], "#566173", "line-ew"
-    )
+    staircase = _scatter("acknowledged", [s.time_s for s in acks], [s.begin for s in acks], "#566173", "line-ew")
     found.append(staircase | {"mode": "lines", "line": {"shape": "hv", "color": "#566173", "width": 1.3}})
     return [trace | {"showlegend": shown, "legendgroup": trace["name"]} for trace in found]
 

@@ -71,16 +71,7 @@ class Run:
     def options(self) -> list[str]:
         """What `measure run` is told."""
         protocol = "tcp" if self.transport.startswith("tcp") else "centauruscomm"
-        found = [
-            "--over",
-            self.link,
-            "--protocol",
-            protocol,
-            "--vary",
-            self.vary,
-            "--sizes",
-            SIZES[self.link],
-        ]
+        found = ["--over", self.link, "--protocol", protocol, "--vary", self.vary, "--sizes", SIZES[self.link]]
         found += ["--sessions", str(_SETUPS if self.each else SESSIONS[self.link])]
         found += ["--tcp-profile", self.transport.removeprefix("tcp")] if protocol == "tcp" else []
         found += ["--extension", "early-start"] if self.transport == "ccearly" else []
@@ -108,12 +99,8 @@ def transactions(run: Run) -> Table:
 @cache
 def arms(link: str, *, real: bool, vary: str = "reply") -> dict[str, Transport]:
     """Return the arms of a link by transport; those with a connection each as `tcp1999 each`."""
-    chosen = [
-        run for run in RUNS if (run.link, run.real, run.vary) == (link, real, vary) and run.path.exists()
-    ]
-    sources = [
-        SessionContent(run.name, transactions(run), {"transport": _WORDS[run.transport]}) for run in chosen
-    ]
+    chosen = [run for run in RUNS if (run.link, run.real, run.vary) == (link, real, vary) and run.path.exists()]
+    sources = [SessionContent(run.name, transactions(run), {"transport": _WORDS[run.transport]}) for run in chosen]
     found = {arm.source.name: arm for arm in transports_of(sources)}
     keys = {run.name: run.transport + (" each" if run.each else "") for run in chosen}
     return {keys[name]: arm for name, arm in found.items()}

@@ -33,10 +33,7 @@ class Beside:
     span_s: tuple[float, float]
 
 
-BESIDE = {
-    4: Beside("fig4-slow-start", (0.0, 50.0)),
-    7: Beside("fig11-opening", (10.0, 34.0)),
-}
+BESIDE = {4: Beside("fig4-slow-start", (0.0, 50.0)), 7: Beside("fig11-opening", (10.0, 34.0))}
 """Figure -> its right half: the same scenario, and the same seconds of it."""
 
 
@@ -83,10 +80,7 @@ def side_by_side(number: int, kernel: Path, bsd: Path) -> Document:
         axis = left["layout"][key] | {"range": [min(begins), max(ends)]}
         for side in (0, 1):
             layout[_moved(key, side * len(panels))] = axis | {"anchor": _moved("x", side)}
-    return {
-        "data": left["data"] + [_on_the_right(each, len(panels)) for each in right["data"]],
-        "layout": layout,
-    }
+    return {"data": left["data"] + [_on_the_right(each, len(panels)) for each in right["data"]], "layout": layout}
 
 
 def _moved(axis: str, by: int) -> str:

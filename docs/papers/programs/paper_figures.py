@@ -86,12 +86,7 @@ FIGURES = (
             *("--mark", "Figure 7=34:52", "--trend", "RlpSnd_data=0:1800", "--trend", "TcpRcv_data=0:1800"),
         ),
     ),
-    Figure(
-        7,
-        "fig11-opening",
-        (*_SENDER, "TcpSnd_dupack", *_RECEIVER, "TcpSnd_cwnd"),
-        ("--from", "10", "--to", "34"),
-    ),
+    Figure(7, "fig11-opening", (*_SENDER, "TcpSnd_dupack", *_RECEIVER, "TcpSnd_cwnd"), ("--from", "10", "--to", "34")),
     Figure(8, "fig8-resets-vj", ("TcpRcv_ack", "RlpSnd_rst"), ("--to", "100")),
     Figure(9, "fig8-resets-vj", (*_SENDER, *_RECEIVER, "RlpSnd_rst"), ("--from", "20", "--to", "60")),
     Figure(10, "fig10-exhaustion", (*_SENDER, "RlpSnd_rst", "TcpSnd_rto")),
@@ -117,9 +112,7 @@ def main() -> None:
 def parts() -> dict[str, Callable[[], str]]:
     """Return every generated part of the page by its name."""
     numbers = (*FIGURE_NUMBERS, *BESIDE)
-    found: dict[str, Callable[[], str]] = {
-        f"numbers {n}": functools.partial(table, n) for n in sorted(numbers)
-    }
+    found: dict[str, Callable[[], str]] = {f"numbers {n}": functools.partial(table, n) for n in sorted(numbers)}
     found |= {f"command {figure.number}": figure.shown for figure in FIGURES}
     for name, as_linux in (("beside virtual", True), ("beside its profile", False)):
         found[name] = functools.partial(beside_virtual, as_linux=as_linux)

@@ -86,9 +86,7 @@ class Trace:
     def resent(self) -> Points:
         """Return the TCP retransmissions."""
         segments = self.transfer.sender
-        rows = (segments["reverse"] == self.transfer.reverse) & (
-            (segments["kind"] & SegmentKind.RETRANSMISSION) != 0
-        )
+        rows = (segments["reverse"] == self.transfer.reverse) & ((segments["kind"] & SegmentKind.RETRANSMISSION) != 0)
         return Points(self._seconds(segments["time_ns"][rows]), segments["seq_bytes"][rows])
 
     def drops(self) -> Array:
@@ -99,9 +97,7 @@ class Trace:
     def exhaustions(self) -> Array:
         """Return when an end gave up a frame after N2 transmissions and reset the link, in seconds."""
         ends = [side.events for side in self._logs.values()]
-        times = [
-            each["time_ns"][(each["event"] == "reset_started") & (each["cause"] == "n2")] for each in ends
-        ]
+        times = [each["time_ns"][(each["event"] == "reset_started") & (each["cause"] == "n2")] for each in ends]
         return np.sort(self._seconds(np.concatenate(times)))
 
     def _seconds(self, time_ns: Array) -> Array:
@@ -137,9 +133,7 @@ class Trace:
     @staticmethod
     def _is_sender(side: LinkSide) -> bool:
         frames = side.frames
-        return bool(
-            frames["payload_bytes"][frames["sent"]].sum() > frames["payload_bytes"][~frames["sent"]].sum()
-        )
+        return bool(frames["payload_bytes"][frames["sent"]].sum() > frames["payload_bytes"][~frames["sent"]].sum())
 
 
 @functools.cache
@@ -171,11 +165,7 @@ def slow_start(seen: Trace) -> list[Row]:
     before, complete = (seen.new_data().between(dropped, end).idle_gaps()[0] for end in (first, first + 15))
     cwnd = seen.series("TcpSnd_cwnd").between(dropped, first).value
     return [
-        (
-            "round-trip time, first and before the loss",
-            "grows steadily",
-            f"{rtt[0]:.1f} s, {rtt.max():.1f} s",
-        ),
+        ("round-trip time, first and before the loss", "grows steadily", f"{rtt[0]:.1f} s, {rtt.max():.1f} s"),
         ("the queue drops a segment", "", f"at {dropped:.1f} s"),
         ("smallest congestion window after it", "one segment", _segments(cwnd.min())),
         ("longest pause before the retransmission", "10 to 15 s", _span(*before)),
@@ -193,19 +183,14 @@ def typical() -> list[Row]:
         ("slope of `TcpRcv_data`", "848 B/s", f"{seen.series('TcpRcv_data').slope:.0f} B/s"),
         ("overhead on a segment of 460 bytes", "59 bytes", f"{wire - MSS_BYTES} bytes"),
         ("goodput, set-up included", "", f"{seen.summary['goodput_bytes_per_s']:.0f} B/s"),
-        (
-            "link resets, TCP timeouts",
-            "none",
-            f"{seen.summary['rlp_resets']}, {seen.summary['tcp_timeouts']}",
-        ),
+        ("link resets, TCP timeouts", "none", f"{seen.summary['rlp_resets']}, {seen.summary['tcp_timeouts']}"),
     ]
 
 
 def overflow(seen: Trace, span_s: tuple[float, float]) -> list[Row]:
     """Figure 7: what happens in these seconds, in which the queue drops one segment."""
     cwnd, flight, data, came = (
-        seen.series(f"Tcp{label}").between(*span_s)
-        for label in ("Snd_cwnd", "Snd_flight", "Snd_data", "Rcv_data")
+        seen.series(f"Tcp{label}").between(*span_s) for label in ("Snd_cwnd", "Snd_flight", "Snd_data", "Rcv_data")
     )
     dropped = float(next(at for at in seen.drops() if at >= span_s[0]))
     resent = seen.resent().between(*span_s)
@@ -235,11 +220,7 @@ def resets() -> list[Row]:
     throughput = (acks.value[-1] - acks.value[0]) / (acks.seconds[-1] - acks.seconds[0])
     return [
         ("link resets", "2 within 100 s", f"{len(at)}, at {' and '.join(f'{s:.0f}' for s in at)} s"),
-        (
-            "gaps of the receiver",
-            "11 s and 18 s",
-            " and ".join(f"{end - begin:.1f} s" for begin, end in holes),
-        ),
+        ("gaps of the receiver", "11 s and 18 s", " and ".join(f"{end - begin:.1f} s" for begin, end in holes)),
         ("throughput over the figure", "634 B/s", f"{throughput:.0f} B/s"),
     ]
 
@@ -311,11 +292,7 @@ def flow_control() -> list[Row]:
     stops, rates = seen.stops(), seen.rates_between_stops()
     within = np.mean((stops >= LEAST_STOP_S) & (stops <= LONGEST_STOP_S))
     return [
-        (
-            "slope between two stops",
-            "almost 1200 B/s",
-            f"{np.median(rates):.0f} B/s (median of {len(rates)})",
-        ),
+        ("slope between two stops", "almost 1200 B/s", f"{np.median(rates):.0f} B/s (median of {len(rates)})"),
         (
             "slope of what is shown",
             "about 960 B/s",
@@ -363,13 +340,7 @@ _COMPARED = (
 
 def beside_virtual(*, as_linux: bool) -> str:
     """Return the table that puts each recorded session beside the same scenario in virtual time."""
-    columns = (
-        "scenario",
-        "goodput, B/s",
-        "apart",
-        *(name.replace("_", " ") for name in _COMPARED),
-        "hole, s",
-    )
+    columns = ("scenario", "goodput, B/s", "apart", *(name.replace("_", " ") for name in _COMPARED), "hole, s")
     lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
     for name in real_sessions():
         real = json.loads((SAMPLES / name / "summary.json").read_text("utf-8"))
@@ -378,7 +349,5 @@ def beside_virtual(*, as_linux: bool) -> str:
         goodput = [each["goodput_bytes_per_s"] for each in (real, model)]
         holes = " · ".join(f"{each['longest_receiver_hole_s']:.1f}" for each in (real, model))
         apart = f"{100 * (goodput[0] / goodput[1] - 1):+.1f} %"
-        lines.append(
-            f"| `{name}` | {goodput[0]:.0f} · {goodput[1]:.0f} | {apart} | {' | '.join(pairs)} | {holes} |"
-        )
+        lines.append(f"| `{name}` | {goodput[0]:.0f} · {goodput[1]:.0f} | {apart} | {' | '.join(pairs)} | {holes} |")
     return "\n".join(lines) + "\n"

@@ -168,9 +168,7 @@ def medians(rows: list[Row], channel: list[Row]) -> Iterator[Row]:
     for variant in VARIANTS:
         here = {"scenario": variant.number, "variant": variant.name}
         of_channel = [row for row in channel if here.items() <= row.items()]
-        facts = {
-            key: median(row[key] or 0 for row in of_channel) for key in ("down_percent", "fades", "fade_s")
-        }
+        facts = {key: median(row[key] or 0 for row in of_channel) for key in ("down_percent", "fades", "fade_s")}
         for transport in TRANSPORTS:
             runs = [row for row in rows if (here | {"transport": transport}).items() <= row.items()]
             line = here | {"transport": transport, "seeds": len({row["seed"] for row in runs})} | facts
@@ -226,9 +224,7 @@ class Traced(NetworkObserver):
         """When one arrived, and its IP bytes."""
         self.windows: list[tuple[int, int]] = []
 
-    def packet(
-        self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
-    ) -> None:
+    def packet(self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool) -> None:
         """Note a packet with data."""
         if packet is None or not packet.segment.payload or outgoing != (host == self._sender):
             return

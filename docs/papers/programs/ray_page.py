@@ -136,12 +136,7 @@ def remedies() -> str:
     return _table(header, ([name, *(cell(name, *column) for column in columns)] for name in names))
 
 
-TABLES: dict[str, Callable[[], str]] = {
-    "fades": fades,
-    "rates": rates,
-    "transports": transports,
-    "remedies": remedies,
-}
+TABLES: dict[str, Callable[[], str]] = {"fades": fades, "rates": rates, "transports": transports, "remedies": remedies}
 """Each stands in the page between `<!-- NAME -->` and `<!-- end of NAME -->`."""
 
 

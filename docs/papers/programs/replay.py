@@ -72,9 +72,7 @@ def upload(congestion: str) -> Scenario:
     recorded = ROOT / "sample_traces" / "cellular_upload"
     scenario = radio_of(str(recorded), direction="up", seconds=1).scenario
     queue = replace(scenario.link.queue, limit_packets=QUEUE_PACKETS)
-    tcp = replace(
-        scenario.mobile, congestion=congestion, send_buffer_bytes=262_144, receive_buffer_bytes=262_144
-    )
+    tcp = replace(scenario.mobile, congestion=congestion, send_buffer_bytes=262_144, receive_buffer_bytes=262_144)
     traffic = (ScenarioTraffic(bytes=UPLOAD_BYTES, direction="up"),)
     link = replace(scenario.link, queue=queue)
     return replace(scenario, link=link, mobile=tcp, fixed=tcp, traffic=traffic, limit_s=120.0)
@@ -106,9 +104,7 @@ def write(path: Path, header: tuple[str, ...], rows: Sequence[Sequence[object]])
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(header)
-        writer.writerows(
-            ["" if n is None else round(n, 3) if isinstance(n, float) else n for n in row] for row in rows
-        )
+        writer.writerows(["" if n is None else round(n, 3) if isinstance(n, float) else n for n in row] for row in rows)
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -128,9 +124,7 @@ def compared(radio: str) -> list[TransportResults]:
 
 
 def _outcome(row: dict[str, str]) -> TransportRun:
-    goodput, again, timeouts, rtt, hole = (
-        float(row[measure]) if row[measure] else None for measure in MEASURES
-    )
+    goodput, again, timeouts, rtt, hole = (float(row[measure]) if row[measure] else None for measure in MEASURES)
     resent, expired = (None if n is None else int(n) for n in (again, timeouts))
     return TransportRun(row["transport"], int(row["seed"]), goodput, resent, expired, rtt, hole)
 

@@ -123,15 +123,7 @@ def _kernel(case: Drawn, control: str, number: int) -> list[object]:
     return [case.seed, control, "kernel", *reached, late_ms]
 
 
-HEADER = (
-    "seed",
-    "congestion",
-    "time",
-    "goodput_bytes_per_s",
-    "retransmissions",
-    "timeouts",
-    "latest_slot_ms",
-)
+HEADER = ("seed", "congestion", "time", "goodput_bytes_per_s", "retransmissions", "timeouts", "latest_slot_ms")
 
 
 def write_pauses(*, kernel: bool) -> None:
@@ -178,14 +170,12 @@ def table() -> Iterator[str]:
         for control in CONTROLS:
             (ours,), real = (rows(seed, control, time) for time in ("virtual", "kernel"))
             pairs = [
-                f"{ours[key]}, {median(float(row[key]) for row in real):.0f}"
-                for key in ("retransmissions", "timeouts")
+                f"{ours[key]}, {median(float(row[key]) for row in real):.0f}" for key in ("retransmissions", "timeouts")
             ]
             kernel_kb = median(float(row["goodput_bytes_per_s"]) for row in real) / 1000
             goodput = f"{float(ours['goodput_bytes_per_s']) / 1000:.1f} | {kernel_kb:.1f}"
             yield (
-                f"| {rate} | {idle_gaps} | {control} | {goodput} | {apart(seed, control):+.1%} "
-                f"| {' | '.join(pairs)} |"
+                f"| {rate} | {idle_gaps} | {control} | {goodput} | {apart(seed, control):+.1%} | {' | '.join(pairs)} |"
             )
 
 

@@ -104,10 +104,7 @@ def run_missing(studies: Iterable[str]) -> None:
     """Make the runs that the studies lack, seed by seed, and keep each when it is made."""
     done = {(study, row["arm"], int(row["seed"])) for study in studies for row in kept(study)}
     wanted = (
-        (study, transport, seed)
-        for seed in range(1, SEEDS + 1)
-        for study in studies
-        for transport in STUDIES[study]()
+        (study, transport, seed) for seed in range(1, SEEDS + 1) for study in studies for transport in STUDIES[study]()
     )
     for study, transport, seed in wanted:
         if (study, transport, seed) not in done:

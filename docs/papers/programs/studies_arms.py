@@ -99,11 +99,7 @@ _SAMPLES: dict[str, dict[str, Any]] = {
 }
 _TIMERS: dict[str, dict[str, Any]] = {
     "BSD": {},
-    "fine": {
-        "timer_tick_ns": NS_PER_MS,
-        "min_rto_ns": 200 * NS_PER_MS,
-        "initial_rto_ns": 3000 * NS_PER_MS,
-    },
+    "fine": {"timer_tick_ns": NS_PER_MS, "min_rto_ns": 200 * NS_PER_MS, "initial_rto_ns": 3000 * NS_PER_MS},
 }
 """BSD: ticks of 500 ms, at least 1 s. Fine: 1 ms, at least 200 ms ("more aggressive", section 5.4)."""
 _WINDOWS = {"1 KB": 1024, "16 KB": 16_384}
@@ -210,9 +206,7 @@ def _replayed(link: Literal["gsm", "umts"], seed: int) -> Scenario:
     return _over(link, up, down)
 
 
-def _over(
-    link: Literal["gsm", "umts"], up: ErrorConfig = _NO_ERRORS, down: ErrorConfig = _NO_ERRORS
-) -> Scenario:
+def _over(link: Literal["gsm", "umts"], up: ErrorConfig = _NO_ERRORS, down: ErrorConfig = _NO_ERRORS) -> Scenario:
     name = "study-umts" if link == "umts" else "clean-bulk"
     config = replace(load_scenario(name).gsm, up=up, down=down)
     return replace(load_scenario("study-umts"), link=config)

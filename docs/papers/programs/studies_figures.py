@@ -72,14 +72,8 @@ def _line(
     runs: dict[str, Runs], column: str, transports: Sequence[str], places: Sequence[str], role: int
 ) -> dict[str, Any]:
     """Return a trace of medians, with the range as error bars; a place without a number has none."""
-    values = [
-        [float(run[column]) for run in runs[transport] if run[column] != ""] for transport in transports
-    ]
-    points = [
-        (place, median(each), min(each), max(each))
-        for place, each in zip(places, values, strict=True)
-        if each
-    ]
+    values = [[float(run[column]) for run in runs[transport] if run[column] != ""] for transport in transports]
+    points = [(place, median(each), min(each), max(each)) for place, each in zip(places, values, strict=True) if each]
     colour = LOOKS[_ROLES[role]].colour("light")
     return {
         "x": [place for place, *_ in points],
@@ -99,8 +93,7 @@ def _line(
 
 def _persistence(runs_of: RunsOf) -> go.Figure:
     lines = {
-        name: [f"{words}, N2 {n2}" for n2 in N2]
-        for name, words in (("header compression", "VJ"), ("without", "plain"))
+        name: [f"{words}, N2 {n2}" for n2 in N2] for name, words in (("header compression", "VJ"), ("without", "plain"))
     }
     panels = [
         Panel("goodput, B/s", "goodput_bytes_per_s", lines),
@@ -115,11 +108,7 @@ def _frames(runs_of: RunsOf) -> go.Figure:
         Panel(
             f"{radio} radio: goodput, B/s",
             "goodput_bytes_per_s",
-            {
-                code: [f"{radio}, {code}, {bits}" for bits in FRAME_BITS]
-                for code in BITS_IN_20_MS
-                if code != "none"
-            },
+            {code: [f"{radio}, {code}, {bits}" for bits in FRAME_BITS] for code in BITS_IN_20_MS if code != "none"},
         )
         for radio in RADIOS
     ]

@@ -96,9 +96,7 @@ def table(study: str) -> str:
     """Return the table of a study as Markdown."""
     columns = TABLES[study]
     heads = ["", *(column.head for column in columns)]
-    lines = [
-        [transport, *(column.cell(runs) for column in columns)] for transport, runs in runs_of(study).items()
-    ]
+    lines = [[transport, *(column.cell(runs) for column in columns)] for transport, runs in runs_of(study).items()]
     rule = "|".join("---" for _ in heads)
     body = "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
     return f"| {' | '.join(heads)} |\n|{rule}|\n{body}"
@@ -109,8 +107,7 @@ def radio() -> str:
     trace = recorded()
     failed = {"up": trace.up, "down": trace.down}
     words = " and ".join(
-        f"{sum(count for _, count in runs)} frames in {len(runs)} runs {name}"
-        for name, runs in failed.items()
+        f"{sum(count for _, count in runs)} frames in {len(runs)} runs {name}" for name, runs in failed.items()
     )
     longest = max(count for runs in failed.values() for _, count in runs)
     minutes = trace.slots * trace.slot_ns / 60e9

@@ -61,9 +61,7 @@ class Watch(NetworkObserver):
         """Learn which run this is, before it begins."""
         self._run = run
 
-    def packet(
-        self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
-    ) -> None:
+    def packet(self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool) -> None:
         """Take a packet at a host's interface."""
         del data
         if packet is None:

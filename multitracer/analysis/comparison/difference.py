@@ -27,19 +27,16 @@ LEVEL = 0.05
 """The significance level of the intervals, and of all claims of a comparison together; a convention."""
 SEED = 20_261_123  # the same sessions give the same numbers; the value has no meaning
 _DOUBLINGS = 16
-"""The maximum number of doublings in the search for an end of an interval; an end beyond e**32 or 32 spreads
-counts as infinite.
-"""
+"""The maximum number of doublings in the search for an end of an interval; an end beyond e**32 or 32 spreads counts as
+infinite."""
 _HALVINGS = 30
 """The number of halvings in the search for an end of an interval: ends are exact to nine digits."""
 FIRST = 1e-3
 """The first step of the search: a thousandth of the ratio, or of the spread of values. Not measured."""
 _MOST_WORK, _FEWEST, _MOST = 20_000_000, 1_999, 9_999
-"""The maximum of entries times permutations (some seconds), and the minimum and maximum number of
-permutations.
+"""The maximum of entries times permutations (some seconds), and the minimum and maximum number of permutations.
 
-With 1,999 permutations, a p value of 0.05 is known to 0.005 (one standard deviation), with 9,999 to 0.002.
-"""
+With 1,999 permutations, a p value of 0.05 is known to 0.005 (one standard deviation), with 9,999 to 0.002."""
 
 
 class SideDifference(NamedTuple):
@@ -64,9 +61,7 @@ NOTHING = SideDifference(*[float("nan")] * 4)
 """The result where there is no value."""
 
 
-def difference(
-    entries: CellMeans, *, relative: bool, draws: int | None = None, seed: int = SEED
-) -> SideDifference:
+def difference(entries: CellMeans, *, relative: bool, draws: int | None = None, seed: int = SEED) -> SideDifference:
     """Return the difference (or the ratio) of two sides, with its 95 % interval and p value.
 
     Parameters
@@ -74,8 +69,7 @@ def difference(
     entries : CellMeans
         With units on both sides.
     relative : bool
-        The second side's values are modelled as the first's times a factor, else as the first's plus a
-        number.
+        The second side's values are modelled as the first's times a factor, else as the first's plus a number.
     draws : int, optional
         Number of permutations; by default as many as some seconds allow.
     seed : int
@@ -116,9 +110,7 @@ def _factor(test: Relabelled) -> SideDifference:
     u = test.estimate
     if not u > 0:
         return NOTHING
-    low, high = (
-        end_of(lambda distance: test.p_value(u * np.exp(distance)), sign * FIRST) for sign in (1, -1)
-    )
+    low, high = (end_of(lambda distance: test.p_value(u * np.exp(distance)), sign * FIRST) for sign in (1, -1))
     ratio = 1 / u
     return SideDifference(ratio - 1, ratio * np.exp(-low) - 1, ratio * np.exp(-high) - 1, test.p_value(1.0))
 

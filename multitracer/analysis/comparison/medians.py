@@ -1,14 +1,12 @@
 """The difference or ratio of two medians, with a 95 % interval; some values may be censored.
 
-The method is the permutation test of `difference.py`: values change sides at random. A transaction that was
-given up has no duration and cannot enter a mean. Here it counts as longer than any other (inf), so the
-statistic is the difference of the medians divided by its standard error. Because of this division the level
-is also right where the two sides have different variances, if there are many values (Chung and Romano 2013,
-Annals of Statistics 41).
+The method is the permutation test of `difference.py`: values change sides at random. A transaction that was given up
+has no duration and cannot enter a mean. Here it counts as longer than any other (inf), so the statistic is the
+difference of the medians divided by its standard error. Because of this division the level is also right where the two
+sides have different variances, if there are many values (Chung and Romano 2013, Annals of Statistics 41).
 
-A median and its error depend on four of the sorted values. The ranks of these four in the pooled sorted
-values depend only on the drawn labels, not on the values. So they are drawn once, for all assumed
-differences.
+A median and its error depend on four of the sorted values. The ranks of these four in the pooled sorted values depend
+only on the drawn labels, not on the values. So they are drawn once, for all assumed differences.
 """
 
 from __future__ import annotations
@@ -30,15 +28,13 @@ if TYPE_CHECKING:
 
 _STEPS = (-FIRST, FIRST)
 MIN_VALUES = 4
-"""The minimum number of values of a side: 3 and 3 values have 20 permutations, so even the most extreme p
-value is 10 %.
-"""
+"""The minimum number of values of a side: 3 and 3 values have 20 permutations, so even the most extreme p value is 10
+%."""
 _MOST_WORK, _FEWEST, _MOST = 4_000_000, 1_999, 3_999
 """The maximum of values times permutations (some hundredths of a second; a report has some hundred
 intervals), and the minimum and maximum number of permutations.
 
-A p value of 0.05 is then known to 0.005 to 0.003 (one standard deviation).
-"""
+A p value of 0.05 is then known to 0.005 to 0.003 (one standard deviation)."""
 _CELLS = 1_000_000
 """The maximum number of labels processed together, 1 MB. Not measured."""
 _MANY = 1_000
@@ -71,8 +67,7 @@ def ratio_interval(ours: Array, theirs: Array) -> IntervalBounds:
     Returns
     -------
     IntervalBounds
-        0 or inf for an end without a bound; both NaN if a side has fewer than four values or an infinite
-        median.
+        0 or inf for an end without a bound; both NaN if a side has fewer than four values or an infinite median.
     """
     test = _test(ours, theirs, np.log)
     if test is None:

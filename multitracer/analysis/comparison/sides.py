@@ -17,14 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.comparison.difference import (
-    LEVEL,
-    NOTHING,
-    SEED,
-    CellMeans,
-    SideDifference,
-    difference,
-)
+from multitracer.analysis.comparison.difference import LEVEL, NOTHING, SEED, CellMeans, SideDifference, difference
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
@@ -195,8 +188,7 @@ def _by_place(sides: Sides) -> Numbers:
 def _entries(sides: Sides, sums: Sums, cell: Numbers, unit: Numbers) -> CellMeans | None:
     """Return the mean of a quantity for each unit and cell; the weights of a unit add up to 1.
 
-    A unit is a session, or all sessions of one place. The result is None if one of the two sides has no
-    value.
+    A unit is a session, or all sessions of one place. The result is None if one of the two sides has no value.
     """
     rows = np.flatnonzero(sums.weight > 0)
     session = sides.session[rows]
@@ -239,9 +231,8 @@ def _of(function: Callable[[Array], float], values: Array) -> float:
 
 
 MIN_KEPT = 0.5
-"""Minimum share of the comparison that matching must keep: the interval is then at most 1.41 times as wide as
-without matching, and free of the effects of place and hour.
-"""
+"""Minimum share of the comparison that matching must keep: the interval is then at most 1.41 times as wide as without
+matching, and free of the effects of place and hour."""
 
 
 class Matching(NamedTuple):

@@ -6,11 +6,10 @@ completion, or the two readings), at least half a second. *Before* and *after* l
 same route. A baseline that contains another cell change is not used.
 
 `epochs` averages a quantity over all handovers: mean and median for each bin of the time since the handover,
-with confidence intervals. The mean's interval is the percentile bootstrap over handovers (Efron 1979): all
-bins of a handover are drawn together, so the dependence of neighbouring bins is preserved. The median's
-interval is that of order statistics: two of the sorted values, equally far from both ends, that contain the
-median of the population with a probability of at least 95 % for any distribution. With fewer than six
-handovers there is no such interval.
+with confidence intervals. The mean's interval is the percentile bootstrap over handovers (Efron 1979): all bins of a
+handover are drawn together, so the dependence of neighbouring bins is preserved. The median's interval is that of order
+statistics: two of the sorted values, equally far from both ends, that contain the median of the population with a
+probability of at least 95 % for any distribution. With fewer than six handovers there is no such interval.
 """
 
 from __future__ import annotations
@@ -31,17 +30,12 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Numbers, Times
 
 SIDE_S = 5.0
-"""Length of the windows before and after, s: long enough for some round trips of a slow link. Not
-measured.
-"""
+"""Length of the windows before and after, s: long enough for some round trips of a slow link. Not measured."""
 BASELINE_S = 60.0
-"""The baseline begins this many seconds earlier: in a town, a car passes one or two cells in this time.
-Not measured.
+"""The baseline begins this many seconds earlier: in a town, a car passes one or two cells in this time. Not measured.
 """
 _MIN_NS = NS_PER_S // 2
-"""Minimum length of the window `during`, ns: a shorter one contains no round trip of a slow link. Not
-measured.
-"""
+"""Minimum length of the window `during`, ns: a shorter one contains no round trip of a slow link. Not measured."""
 _MIN_COVERED = 0.5  # of a window, so that its mean is one of that window; not measured
 WINDOWS = ("baseline", "before", "during", "after")
 
@@ -133,9 +127,7 @@ def _windows(handovers: Table, side_ns: int, baseline_ns: int) -> _Windows:
     reason[:number][inside > passed] = "another change of the cell lies in it"
     reason[:number][ends[0] > first] = "it reaches into the handover's own windows"
     names = np.repeat(np.array(WINDOWS, dtype="U8"), number)
-    return _Windows(
-        np.tile(np.arange(number), 4), names, np.concatenate(begins), np.concatenate(ends), reason
-    )
+    return _Windows(np.tile(np.arange(number), 4), names, np.concatenate(begins), np.concatenate(ends), reason)
 
 
 def _rates(windows: _Windows, throughput: Steps | None, usable: Mask) -> dict[str, Array]:
@@ -225,18 +217,14 @@ def _overlap_s(begin: Times, end: Times, windows: _Windows) -> Array:
 
 
 BEFORE_S, AFTER_S, BIN_S = 10.0, 10.0, 0.5
-"""Length before and after the handover, and width of the bins, s: a bin can contain an interruption of 30
-to 50 ms and the TCP stall that follows. Not measured.
-"""
+"""Length before and after the handover, and width of the bins, s: a bin can contain an interruption of 30 to 50 ms and
+the TCP stall that follows. Not measured."""
 CERTAIN_S = 2.0
-"""Handovers whose time has a larger uncertainty (s) are left out: they would blur four bins into one. Not
-measured.
-"""
+"""Handovers whose time has a larger uncertainty (s) are left out: they would blur four bins into one. Not measured."""
 CONFIDENCE = 0.95  # the usual level; not measured
 DRAWS = 1_000
-"""Number of bootstrap draws: the end of a 95 % interval is the 25th of 1,000 sorted draws; its standard
-error is about 0.7 % in rank.
-"""
+"""Number of bootstrap draws: the end of a 95 % interval is the 25th of 1,000 sorted draws; its standard error is about
+0.7 % in rank."""
 _MOST_BINS = 10_000  # a window of an hour and a half in half seconds; more is a slip of the units
 
 

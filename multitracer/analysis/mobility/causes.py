@@ -32,39 +32,29 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Numbers, Table
 
 WEAK_RSRP_DBM = -110.0
-"""Weak RSRP, dBm: the edge of a cell in operators' practice. TS 36.133, 9.1.4 reports -140 to -44 dBm. Not
-measured.
-"""
+"""Weak RSRP, dBm: the edge of a cell in operators' practice. TS 36.133, 9.1.4 reports -140 to -44 dBm. Not measured."""
 WEAK_RSCP_DBM = -105.0
 """Weak RSCP of UMTS, dBm (TS 25.133 reports -120 to -25 dBm). Not measured."""
 WEAK_RSSI_DBM = -100.0
-"""Weak RSSI of GSM and CDPD, dBm: 2 dB above the reference sensitivity of a GSM handheld, -102 dBm (TS
-45.005, 6.2).
-"""
+"""Weak RSSI of GSM and CDPD, dBm: 2 dB above the reference sensitivity of a GSM handheld, -102 dBm (TS 45.005, 6.2)."""
 POOR_SINR_DB = 0.0
 """Poor SINR, dB: interference and noise equal the signal, so at most 1 bit/s/Hz is possible (Shannon)."""
 FAIR_SINR_DB = 5.0
-"""SINR below which a low rate is attributed to quality, if this SINR gives the same rate elsewhere. Not
-measured.
-"""
+"""SINR below which a low rate is attributed to quality, if this SINR gives the same rate elsewhere. Not measured."""
 POOR_RSRQ_DB = -15.0
-"""Poor RSRQ, dB. A cell that uses all its resources, without interference, has 1 / 12 or -10.8 dB by the
-definition in TS 36.214, 5.1.3; at -15 dB the other cells have 1.6 times its power.
-"""
+"""Poor RSRQ, dB. A cell that uses all its resources, without interference, has 1 / 12 or -10.8 dB by the definition in
+TS 36.214, 5.1.3; at -15 dB the other cells have 1.6 times its power."""
 GOOD_RSRQ_DB = -12.0
-"""Good RSRQ, dB: 1.2 dB below that of a fully loaded cell. Between poor and good RSRQ, full load and
-interference cannot be distinguished.
-"""
+"""Good RSRQ, dB: 1.2 dB below that of a fully loaded cell. Between poor and good RSRQ, full load and interference
+cannot be distinguished."""
 POOR_ECIO_DB, GOOD_ECIO_DB = -14.0, -10.0
 """Poor and good Ec/Io of UMTS, dB, in operators' practice. Not measured."""
 BUSY_PCT = 80.0
-"""Load of a busy cell, percent: at this load the mean waiting time in a shared channel is four service
-times (M/M/1). Not measured.
-"""
+"""Load of a busy cell, percent: at this load the mean waiting time in a shared channel is four service times (M/M/1).
+Not measured."""
 LOADED_SHARE = 0.3
-"""A cell counts as loaded if its rate per bit of Shannon capacity is less than this share of the drive's
-typical value. Not measured.
-"""
+"""A cell counts as loaded if its rate per bit of Shannon capacity is less than this share of the drive's typical value.
+Not measured."""
 OWN_LIMITS = (
     "recovery", "congestion-window", "slow-start", "receiver-window", "sender-buffer", "handshake",
     "application nagle",
@@ -77,13 +67,10 @@ _OF_LOSSES = ("recovery", "congestion-window", "slow-start", "outage")
 
 
 MIN_OLDER_S = 10
-"""Minimum time of a technology, in seconds, for a known typical rate; in a shorter time the change to the
-technology may have reduced the rate. Not measured.
-"""
+"""Minimum time of a technology, in seconds, for a known typical rate; in a shorter time the change to the technology
+may have reduced the rate. Not measured."""
 _AS_MUCH = 0.5
-"""In recovery, a rate of at least this share of the rate in a loaded second counts as equal to it. Not
-measured.
-"""
+"""In recovery, a rate of at least this share of the rate in a loaded second counts as equal to it. Not measured."""
 
 
 class SecondCause(IntEnum):
@@ -130,9 +117,7 @@ def radio_of(seconds: Seconds) -> RadioMasks:
     A second in which the modem searches for a network has no level, and counts as weak.
     """
     weak, level = _below(
-        (seconds.rsrp_dbm, WEAK_RSRP_DBM),
-        (seconds.rscp_dbm, WEAK_RSCP_DBM),
-        (seconds.rssi_dbm, WEAK_RSSI_DBM),
+        (seconds.rsrp_dbm, WEAK_RSRP_DBM), (seconds.rscp_dbm, WEAK_RSCP_DBM), (seconds.rssi_dbm, WEAK_RSSI_DBM)
     )
     poor, quality = _below(
         (seconds.sinr_db, POOR_SINR_DB), (seconds.rsrq_db, POOR_RSRQ_DB), (seconds.ecio_db, POOR_ECIO_DB)
@@ -176,18 +161,13 @@ def causes_of(seconds: Seconds, radio: RadioMasks, bad: Mask, poor_bps: float) -
     choices = [
         (by_rate & np.isin(seconds.limit, SERVER_LIMITS), SecondCause.SERVER),
         (radio.is_weak, SecondCause.COVERAGE),
-        (
-            radio.level_known & (radio.is_poor | (by_rate & (limit == "link") & expected)),
-            SecondCause.INTERFERENCE,
-        ),
+        (radio.level_known & (radio.is_poor | (by_rate & (limit == "link") & expected)), SecondCause.INTERFERENCE),
         (by_rate & unlimited & _is_older(seconds, poor_bps), SecondCause.TECHNOLOGY),
         (seconds.is_change & by_rate & ~_is_typical(seconds) & ~seconds.is_blank, SecondCause.HANDOVER),
         (by_rate & fine & (((limit == "link") & scarce) | busy), SecondCause.LOAD),
         (by_rate & own & (~losses | (fine & ~idle)), SecondCause.TCP),
     ]
-    cause = np.select(
-        [where for where, _ in choices], [int(each) for _, each in choices], int(SecondCause.UNKNOWN)
-    )
+    cause = np.select([where for where, _ in choices], [int(each) for _, each in choices], int(SecondCause.UNKNOWN))
     return np.asarray(np.where(bad, cause, int(SecondCause.NONE)))
 
 
@@ -227,8 +207,7 @@ def inherited(
         for name, each in zip(names, result, strict=True)
     ]
     between = [
-        each == SecondCause.UNKNOWN and mid
-        for each, mid in zip(result, (undecided | unread).tolist(), strict=True)
+        each == SecondCause.UNKNOWN and mid for each, mid in zip(result, (undecided | unread).tolist(), strict=True)
     ]
     for row in range(1, len(result)):
         before = result[row - 1]
@@ -266,13 +245,10 @@ def missing_of(seconds: Seconds, radio: RadioMasks, rows: Numbers) -> str:
 
 
 _MIN_BLANK_S = 2
-"""Minimum number of seconds without cell and level that count; a single one may be part of a cell change.
-Not measured.
+"""Minimum number of seconds without cell and level that count; a single one may be part of a cell change. Not measured.
 """
 _OF_A_GOOD_RADIO = "what the link did (its log, or the phone's signalling), on a clock that `align` relates"
-"""The missing recording if level and quality were good, the cell did not change, and TCP waited for lost
-data.
-"""
+"""The missing recording if level and quality were good, the cell did not change, and TCP waited for lost data."""
 
 
 def _below(*columns: tuple[Array, float]) -> tuple[Mask, Mask]:
@@ -302,9 +278,8 @@ def generations_in(numbers: Array) -> Array:
 _GENERATIONS = (2.0, 3.0, 4.0, 5.0)
 """Generations 2G to 5G, as numbers in the column of `Seconds`."""
 _MIN_PART = 0.2
-"""Minimum share of a segment's seconds for a generation to count: the first second may still be of the
-newer technology. Not measured.
-"""
+"""Minimum share of a segment's seconds for a generation to count: the first second may still be of the newer
+technology. Not measured."""
 
 
 def _is_older(seconds: Seconds, poor_bps: float) -> Mask:
@@ -312,11 +287,7 @@ def _is_older(seconds: Seconds, poor_bps: float) -> Mask:
     typical_rates = _typical_of(seconds, seconds.rate_bps)
     newest = max((each for each, rate in typical_rates.items() if rate >= poor_bps), default=0.0)
     poor = {each: rate for each, rate in typical_rates.items() if rate < poor_bps and each < newest}
-    own = (
-        np.select([seconds.generation == each for each in poor], list(poor.values()), np.nan)
-        if poor
-        else np.nan
-    )
+    own = np.select([seconds.generation == each for each in poor], list(poor.values()), np.nan) if poor else np.nan
     with np.errstate(invalid="ignore"):
         return np.asarray((seconds.rate_bps > 0) & (seconds.rate_bps >= LOADED_SHARE * own))
 
@@ -325,9 +296,7 @@ def _is_typical(seconds: Seconds) -> Mask:
     """Return in which seconds the rate reaches the typical rate of the serving technology."""
     typical_rates = _typical_of(seconds, seconds.rate_bps)
     own = (
-        np.select(
-            [seconds.generation == each for each in typical_rates], list(typical_rates.values()), np.nan
-        )
+        np.select([seconds.generation == each for each in typical_rates], list(typical_rates.values()), np.nan)
         if typical_rates
         else np.nan
     )
@@ -336,20 +305,15 @@ def _is_typical(seconds: Seconds) -> Mask:
 
 
 _AS_TYPICAL = 0.5
-"""Minimum share of the upper quartile of the rate that counts as typical; in a drive with one technology,
-a bad second has a fifth. Not measured.
-"""
+"""Minimum share of the upper quartile of the rate that counts as typical; in a drive with one technology, a bad second
+has a fifth. Not measured."""
 
 
 def _typical_of(seconds: Seconds, value: Array) -> dict[float, float]:
     """Return the upper quartile of `value` for each generation that served for long enough."""
     some = np.isfinite(value) & seconds.is_wanted
     each = {number: value[some & (seconds.generation == number)] for number in _GENERATIONS}
-    return {
-        number: float(np.quantile(values, 0.75))
-        for number, values in each.items()
-        if len(values) >= MIN_OLDER_S
-    }
+    return {number: float(np.quantile(values, 0.75)) for number, values in each.items() if len(values) >= MIN_OLDER_S}
 
 
 def _efficiency(seconds: Seconds) -> tuple[Array, Array]:
@@ -371,9 +335,7 @@ _AROUND_NS = 3 * NS_PER_S
 """A cell change this close (ns) to a route segment is part of its evidence, as in `seconds.py`."""
 
 
-def evidence_of(
-    cause: SecondCause, seconds: Seconds, radio: RadioMasks, rows: Numbers, handovers: Table
-) -> str:
+def evidence_of(cause: SecondCause, seconds: Seconds, radio: RadioMasks, rows: Numbers, handovers: Table) -> str:
     """Return a description of the evidence for the cause of a segment of the route.
 
     Parameters
@@ -391,11 +353,7 @@ def evidence_of(
         SecondCause.INTERFERENCE: lambda: [_level(seconds, rows), f"but {_quality(seconds, rows)}"],
         SecondCause.HANDOVER: lambda: [_changes(seconds, rows, handovers), _level(seconds, rows)],
         SecondCause.LOAD: lambda: _load(seconds, rows),
-        SecondCause.TECHNOLOGY: lambda: [
-            _technology(seconds, rows),
-            _rate(seconds, rows),
-            _level(seconds, rows),
-        ],
+        SecondCause.TECHNOLOGY: lambda: [_technology(seconds, rows), _rate(seconds, rows), _level(seconds, rows)],
         SecondCause.SERVER: lambda: [_limit(seconds, rows), _rate(seconds, rows)],
         SecondCause.TCP: lambda: [_limit(seconds, rows), _rate(seconds, rows)],
         SecondCause.UNKNOWN: lambda: [
@@ -415,9 +373,7 @@ def of_rows(seconds: Seconds, rows: Numbers) -> Seconds:
     others = np.ones(len(seconds.begin_ns), dtype=bool)
     others[rows] = False
     columns = seconds._asdict()
-    readings = {
-        name: np.where(others, np.nan, columns[name]) for name in (*_LEVEL_COLUMNS, *_QUALITY_COLUMNS)
-    }
+    readings = {name: np.where(others, np.nan, columns[name]) for name in (*_LEVEL_COLUMNS, *_QUALITY_COLUMNS)}
     is_known = any(np.isfinite(readings[name]).any() for name in _LEVEL_COLUMNS)
     return seconds._replace(**readings) if is_known else seconds
 
@@ -471,15 +427,11 @@ def _technology(seconds: Seconds, rows: Numbers) -> str:
 
 
 def _level(seconds: Seconds, rows: Numbers) -> str:
-    return _first(
-        rows, ("RSRP", seconds.rsrp_dbm), ("RSCP", seconds.rscp_dbm), ("RSSI", seconds.rssi_dbm), "dBm"
-    )
+    return _first(rows, ("RSRP", seconds.rsrp_dbm), ("RSCP", seconds.rscp_dbm), ("RSSI", seconds.rssi_dbm), "dBm")
 
 
 def _quality(seconds: Seconds, rows: Numbers) -> str:
-    return _first(
-        rows, ("SINR", seconds.sinr_db), ("RSRQ", seconds.rsrq_db), ("Ec/Io", seconds.ecio_db), "dB"
-    )
+    return _first(rows, ("SINR", seconds.sinr_db), ("RSRQ", seconds.rsrq_db), ("Ec/Io", seconds.ecio_db), "dB")
 
 
 def _first(rows: Numbers, a: tuple[str, Array], b: tuple[str, Array], c: tuple[str, Array], unit: str) -> str:

@@ -1,9 +1,8 @@
 """Table of the serving cells: for how long, with what quality and how often each one served.
 
-A visit of a cell (table CELL_VISITS) lasts from one change of the serving cell to the next. It consists of
-intervals between neighbouring readings of the visit that are close enough in time. Of the time between the
-last reading of one cell and the first of the next, each cell gets half. A time without readings counts for no
-cell.
+A visit of a cell (table CELL_VISITS) lasts from one change of the serving cell to the next. It consists of intervals
+between neighbouring readings of the visit that are close enough in time. Of the time between the last reading of one
+cell and the first of the next, each cell gets half. A time without readings counts for no cell.
 """
 
 from __future__ import annotations
@@ -27,9 +26,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Numbers, Times
 
 HOLD_S = 10.0
-"""Time for which a reading is valid, s: the slowest known poll intervals of routers (RUTOS, 3ginfo) are 5
-s and 10 s. Not measured.
-"""
+"""Time for which a reading is valid, s: the slowest known poll intervals of routers (RUTOS, 3ginfo) are 5 s and 10 s.
+Not measured."""
 _IDENTITY = ("rat", "plmn", "cell_id", "physical_cell_id", "channel")
 _GENERATION = {"LTE": "LTE or NR", "NR": "LTE or NR"}
 """With a dual connection, logs use both names in turn for one anchor cell."""
@@ -142,9 +140,8 @@ _CLOCK = "clock"
 def _is_nameless(serving: Serving, changes: Table) -> Mask:
     """Return which readings lie outside of the time in which the log identifies the cell: bool.
 
-    These are readings before the first and after the last reading with a cell identity, with a margin for the
-    time that a reading is valid. There are none in a log that never identifies a cell, or whose messages show
-    each change.
+    These are readings before the first and after the last reading with a cell identity, with a margin for the time that
+    a reading is valid. There are none in a log that never identifies a cell, or whose messages show each change.
     """
     named = serving.time_ns[serving.is_named]
     if not len(named) or (changes["evidence"] == "signalling").any():
@@ -153,9 +150,7 @@ def _is_nameless(serving: Serving, changes: Table) -> Mask:
     return np.asarray((serving.time_ns < named.min() - hold_ns) | (serving.time_ns > named.max() + hold_ns))
 
 
-def _chunks(
-    readings: tuple[Times, Numbers], low: Times, high: Times, hold_ns: int
-) -> tuple[Times, Times, Numbers]:
+def _chunks(readings: tuple[Times, Numbers], low: Times, high: Times, hold_ns: int) -> tuple[Times, Times, Numbers]:
     """Return begin, end and visit of the intervals between neighbouring readings.
 
     An interval between the readings of two visits is split in its middle.
@@ -186,9 +181,7 @@ def _times(begin: Times, end: Times, stay: Numbers, number: int) -> dict[str, Ar
     return {"begin_ns": first, "end_ns": last, "seconds": seconds}
 
 
-def _cell_visits_identities(
-    serving: Serving, of_reading: Numbers, changes: Table, number: int
-) -> dict[str, Array]:
+def _cell_visits_identities(serving: Serving, of_reading: Numbers, changes: Table, number: int) -> dict[str, Array]:
     """Return the identity columns of the cell of each visit.
 
     An identity is the value that was read most often in the visit. If none was read, it is taken from the
@@ -226,9 +219,7 @@ def _cells(columns: dict[str, Array]) -> Numbers:
     A visit without a cell identity is assigned to the only cell with the same physical cell and channel whose
     identity is known from another visit. If there is not exactly one such cell, it stays separate.
     """
-    generation = [
-        _GENERATION.get(FAMILY.get(rat, rat), FAMILY.get(rat, rat)) for rat in columns["rat"].tolist()
-    ]
+    generation = [_GENERATION.get(FAMILY.get(rat, rat), FAMILY.get(rat, rat)) for rat in columns["rat"].tolist()]
     rows = list(zip(generation, *(columns[name].tolist() for name in _IDENTITY[2:]), strict=True))
     identities: dict[tuple[str, int, int], set[int]] = {}
     for rat, cell, physical, channel in rows:
@@ -327,9 +318,7 @@ def _levels(cell_visits: CellVisits, number: int) -> dict[str, Array]:
     return columns
 
 
-def _traffic(
-    cell_visits: CellVisits, throughput: Steps | None, rtt: Samples | None, number: int
-) -> dict[str, Array]:
+def _traffic(cell_visits: CellVisits, throughput: Steps | None, rtt: Samples | None, number: int) -> dict[str, Array]:
     rates, times = np.full((3, number), np.nan), np.full((3, number), np.nan)
     if throughput is not None:
         begin, end, stay = _seconds(cell_visits)

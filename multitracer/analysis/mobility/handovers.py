@@ -39,13 +39,11 @@ if TYPE_CHECKING:
 MINIMUM_STAY_S = 1.0
 """Minimum time of stay in the studies of TR 36.839, s; operators also use 5 s and more."""
 SHORTLY_S = 5.0
-"""A failure within this time (s) after a handover is attributed to it (Tstore_UE_cntxt of TS 36.300, which
-leaves the value to the operator). Not measured.
-"""
+"""A failure within this time (s) after a handover is attributed to it (Tstore_UE_cntxt of TS 36.300, which leaves the
+value to the operator). Not measured."""
 _LAG_NS = 2 * NS_PER_S
-"""Maximum delay with which a modem reports its new cell, ns: it is read about once a second and may answer
-from a cache.
-"""
+"""Maximum delay with which a modem reports its new cell, ns: it is read about once a second and may answer from a
+cache."""
 _NOT_SERVING = (
     HandoverKind.SECONDARY_ADDED.value,
     HandoverKind.SECONDARY_CHANGED.value,
@@ -77,9 +75,8 @@ def handovers_of(
     Returns
     -------
     Table
-        JUDGED_HANDOVERS, sorted by `time_ns`, without changes of a dual connection's leg or of the active set
-        of UMTS. Provenance: `left_out` counts, by reason, the evidence that is not a change of the serving
-        cell.
+        JUDGED_HANDOVERS, sorted by `time_ns`, without changes of a dual connection's leg or of the active set of UMTS.
+        Provenance: `left_out` counts, by reason, the evidence that is not a change of the serving cell.
     """
     from_readings = changes_of(radio if radio is not None else Table.empty(RADIO))
     left_out: dict[str, int] = dict(from_readings.provenance["left_out"])
@@ -88,9 +85,7 @@ def handovers_of(
         serving = ~is_leg(signalling) & (signalling["time_ns"] != NOT_A_TIME)
         ordered = signalling.take(np.flatnonzero(serving))
         again = _shown_by(ordered, from_readings)
-        left_out |= (
-            {"leg of a dual connection or active set": int((~serving).sum())} if not serving.all() else {}
-        )
+        left_out |= {"leg of a dual connection or active set": int((~serving).sum())} if not serving.all() else {}
         parts = [_named(ordered, from_readings), from_readings.take(np.flatnonzero(~again))]
     changes = Table.concatenate(HANDOVERS, parts)
     changes = changes.take(np.argsort(changes["time_ns"], kind="stable"))
@@ -355,9 +350,7 @@ def _same_at_both(serving: Serving, sign: _Sign, readings: tuple[Numbers, Number
     there = (at_before >= 0) & (at_after < len(rows))
     earlier, later = rows[np.maximum(at_before, 0)], rows[np.minimum(at_after, len(rows) - 1)]
     time = serving.time_ns
-    fresh = (time[readings[0]] - time[earlier] <= _AT_ONCE_NS) & (
-        time[later] - time[readings[1]] <= _AT_ONCE_NS
-    )
+    fresh = (time[readings[0]] - time[earlier] <= _AT_ONCE_NS) & (time[later] - time[readings[1]] <= _AT_ONCE_NS)
     return np.asarray(there & fresh & (values[earlier] == values[later]))
 
 
@@ -458,9 +451,7 @@ def _alone(row: Row) -> tuple[str, str]:
     return "", f"{row['result']}, and no re-establishment follows"
 
 
-def _judge(
-    last: tuple[int, Row] | None, now: tuple[int, Row], shortly_ns: int, verdict: Array, reason: Array
-) -> None:
+def _judge(last: tuple[int, Row] | None, now: tuple[int, Row], shortly_ns: int, verdict: Array, reason: Array) -> None:
     number, attempt = now
     if attempt["cause"] == _NO_FAILURE_OF_THE_LINK:
         reason[number] = "the phone could not follow a command; no failure of the link"
@@ -504,8 +495,7 @@ def _after(handover: Row, attempt: Row) -> tuple[str, str]:
 def _is_same(a: Row, side: str, b: Row, other: str) -> bool | None:
     """Return whether two cells are the same, by identity, else by physical cell; None if unknown.
 
-    Within seconds and in one technology, equal physical cells are the same cell, also if the channel was not
-    read.
+    Within seconds and in one technology, equal physical cells are the same cell, also if the channel was not read.
     """
     for name in ("cell_id", "physical_cell_id"):
         left, right = a[f"{side}_{name}"], b[f"{other}_{name}"]

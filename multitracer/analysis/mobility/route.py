@@ -8,10 +8,9 @@ Geometry: distances, courses and points in between are computed on a sphere with
 great circle differs from the geodesic of WGS 84 by up to 0.56 %. All steps use unit vectors, so the date line
 and the poles need no special case.
 
-Trust: a logged position is left out if it has no time, no coordinates or no fix, is 0/0 (receivers write it
-before their first fix) or out of range, is an old position that the logger repeats while the car moves on
-(always, or in a tunnel), or is an outlier: the positions before and after it agree with each other but not
-with it.
+Trust: a logged position is left out if it has no time, no coordinates or no fix, is 0/0 (receivers write it before
+their first fix) or out of range, is an old position that the logger repeats while the car moves on (always, or in a
+tunnel), or is an outlier: the positions before and after it agree with each other but not with it.
 """
 
 from __future__ import annotations
@@ -30,30 +29,25 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Numbers, Times
 
 GAP_S = 10.0
-"""Maximum time of a gap that is interpolated, s: a car that brakes or turns at 2 m/s² leaves the straight
-line by a t² / 8, which is 25 m in 10 s.
-"""
+"""Maximum time of a gap that is interpolated, s: a car that brakes or turns at 2 m/s² leaves the straight line by a t²
+/ 8, which is 25 m in 10 s."""
 GAP_M = 150.0
-"""Maximum length of a gap that is interpolated, m: phones that write a position every 100 m (the UCC data
-set: 100 to 117 m) deviate by less.
-"""
+"""Maximum length of a gap that is interpolated, m: phones that write a position every 100 m (the UCC data set: 100 to
+117 m) deviate by less."""
 LONGEST_S = 300.0
 """Maximum time of a gap below GAP_M, s: in a longer time the car may have made a detour. Not measured."""
 NOISE_M = 20.0
-"""Noise threshold for a receiver of unknown speed, m: two readings with an error of 5 m each (68 %),
-typical of a phone under open sky, are farther apart in one pair of 10,000.
-"""
+"""Noise threshold for a receiver of unknown speed, m: two readings with an error of 5 m each (68 %), typical of a phone
+under open sky, are farther apart in one pair of 10,000."""
 PARKED_NOISE_M = 50.0
-"""Noise threshold for a receiver that reports speed 0, for hours and between houses, m; in a log whose
-speed is always 0, positions still count.
-"""
+"""Noise threshold for a receiver that reports speed 0, for hours and between houses, m; in a log whose speed is always
+0, positions still count."""
 SLOW_MPS = 5.0
 """Low speed (walk, bicycle, traffic jam), m/s: below it the noise threshold is 20 m, above it 10 m.
 
 In 15 drives with errors of 1.5 to 5 m and one or five positions a second, the length of walks was 15 to 970 %
 too long without a threshold, and is 0.5 to 31 % too long with it (1 to 173 % with 10 m). The length of city
-drives was 0 to 54 % too long, and is 0 to 8 % too long.
-"""
+drives was 0 to 54 % too long, and is 0 to 8 % too long."""
 MOVING_NOISE_M = 10.0
 """Noise threshold in a vehicle, m: with a lower one, noise lengthens the route (see above)."""
 _NO_WAY = ("leap", "clock")
@@ -132,9 +126,7 @@ class Route:
         lat, lon = degrees(points[before] + share[:, None] * (points[after] - points[before]))
         distance, heading = self.table["distance_m"], self.table["heading_deg"]
         at_m = distance[before] + share * (distance[after] - distance[before])
-        along = np.where(
-            distance[after] > distance[before], course_deg(points[before], points[after]), np.nan
-        )
+        along = np.where(distance[after] > distance[before], course_deg(points[before], points[after]), np.nan)
         values = (lat, lon, at_m, np.where(before == after, heading[after], along))
         return RoutePositions(*(np.where(unknown, np.nan, each) for each in values))
 
@@ -368,18 +360,15 @@ def course_deg(a: Array, b: Array) -> Array:
 FASTEST_MPS = 500 / 3.6
 """Maximum speed of a vehicle, m/s: 500 km/h is the fastest mobile of TR 38.913 (trains)."""
 STAMP_S = 1.0
-"""Error of the time between two log lines, s: drive-test logs write full seconds, so the positions may be
-this much farther apart in time.
-"""
+"""Error of the time between two log lines, s: drive-test logs write full seconds, so the positions may be this much
+farther apart in time."""
 STANDING_MPS = 1.0
-"""Maximum speed while standing, m/s: slower than a walk (1.4 m/s); parked receivers report up to about 0.5
-m/s. Not measured.
-"""
+"""Maximum speed while standing, m/s: slower than a walk (1.4 m/s); parked receivers report up to about 0.5 m/s. Not
+measured."""
 _ZERO_DEG = 1e-6  # a tenth of a metre: six decimals, as logs write them, of exactly 0
 _HELD_SHARE = 0.1
-"""Minimum share of repeated positions, of those read while driving, in a log that repeats old positions. A
-receiver with a new fix almost never repeats seven decimals (a drive of the UCC data set: 96 %).
-"""
+"""Minimum share of repeated positions, of those read while driving, in a log that repeats old positions. A receiver
+with a new fix almost never repeats seven decimals (a drive of the UCC data set: 96 %)."""
 _OUTLIERS = 3
 """Maximum number of consecutive outliers; more are a real place (the far end of a tunnel). Not measured."""
 
@@ -452,9 +441,8 @@ def _read_anew(position: Table, rows: Numbers) -> Numbers:
 def _not_held(position: Table, rows: Numbers) -> Numbers:
     """Return the rows without positions that the logger repeated while the car was in a tunnel.
 
-    Such a position was read before the tunnel and has a later time. The step from it to the first position
-    behind the tunnel is impossibly long, but it is possible if measured from the time at which the position
-    was new.
+    Such a position was read before the tunnel and has a later time. The step from it to the first position behind the
+    tunnel is impossibly long, but it is possible if measured from the time at which the position was new.
     """
     lat, lon = position["lat_deg"][rows], position["lon_deg"][rows]
     time_s = position["time_ns"][rows] / NS_PER_S
@@ -463,9 +451,7 @@ def _not_held(position: Table, rows: Numbers) -> Numbers:
         return rows
     points = vectors(lat[new], lon[new])
     step_m, last = distance_m(points[:-1], points[1:]), new[1:] - 1
-    held = is_leap(step_m, time_s[new[1:]] - time_s[last]) & ~is_leap(
-        step_m, time_s[new[1:]] - time_s[new[:-1]]
-    )
+    held = is_leap(step_m, time_s[new[1:]] - time_s[last]) & ~is_leap(step_m, time_s[new[1:]] - time_s[new[:-1]])
     gone = np.zeros(len(rows), dtype=bool)
     for first, end in zip(new[:-1][held].tolist(), new[1:][held].tolist(), strict=True):
         gone[first + 1 : end] = True

@@ -27,22 +27,17 @@ if TYPE_CHECKING:
 HOLD_S = 5.0
 """Time for which a reading is valid, s: a car at 100 km/h moves 140 m in it. Not measured."""
 _APART_S = 10.0
-"""Between readings that are farther apart (s) nothing is known, as in `cells.py`. Such a reading is valid
-for its own second, and the last one before the gap for as long as its predecessor.
-"""
+"""Between readings that are farther apart (s) nothing is known, as in `cells.py`. Such a reading is valid for its own
+second, and the last one before the gap for as long as its predecessor."""
 LONGEST_S = 1_000_000
-"""Maximum time span of a recording, s (eleven days): if the times span more, two clocks differ, and the
-seconds would fill the memory.
-"""
+"""Maximum time span of a recording, s (eleven days): if the times span more, two clocks differ, and the seconds would
+fill the memory."""
 _MIN_COVERED = 0.5  # of a second, so that its mean is one of that second; not measured
 BEFORE_NS, AFTER_NS = NS_PER_S, 3 * NS_PER_S
-"""Time before and after a cell change that belongs to it, ns: before, the link is failing; after, a
-retransmission timer (1 s, RFC 6298) that was doubled once.
-"""
+"""Time before and after a cell change that belongs to it, ns: before, the link is failing; after, a retransmission
+timer (1 s, RFC 6298) that was doubled once."""
 CERTAIN_S = 10.0
-"""A change whose two readings are farther apart (s) explains no second: its time is not known. Not
-measured.
-"""
+"""A change whose two readings are farther apart (s) explains no second: its time is not known. Not measured."""
 NO_SERVICE = (0, 2)
 """Values of <stat> of TS 27.007, 7.2 without service: not registered and not searching (0), searching (2)."""
 
@@ -225,9 +220,7 @@ def _blank(serving: Serving) -> Mask:
     Only sources (for example modem commands) that report one of these three in other readings are used.
     """
     nothing = (serving["rat"] == "") & ~serving.known("cell_id") & (serving["physical_cell_id"] < 0)
-    nothing &= ~np.any([np.isfinite(serving[name]) for name in _LEVELS], axis=0) & (
-        serving["registration"] < 0
-    )
+    nothing &= ~np.any([np.isfinite(serving[name]) for name in _LEVELS], axis=0) & (serving["registration"] < 0)
     return np.asarray(nothing & np.isin(serving["source"], np.unique(serving["source"][~nothing])))
 
 
@@ -240,9 +233,7 @@ def _of_this(serving: Serving, name: str, blank: Mask, at: tuple[Times, Array]) 
     known = np.isfinite(value)
     ends = np.flatnonzero(known | (blank & np.isin(serving["source"], np.unique(serving["source"][known]))))
     time, value = serving.time_ns[ends], value[ends]
-    held = np.where(
-        _held(time, (~np.isnan(value)).astype(np.float64), begin) > 0, _held(time, value, begin), np.nan
-    )
+    held = np.where(_held(time, (~np.isnan(value)).astype(np.float64), begin) > 0, _held(time, value, begin), np.nan)
     of_reading = serving.generation
     there = np.flatnonzero(np.isfinite(of_reading))
     if not len(there):
@@ -255,9 +246,7 @@ def _of_this(serving: Serving, name: str, blank: Mask, at: tuple[Times, Array]) 
 
 
 _OTHER = 0.5
-"""Minimum distance between two generations that differ: in the second of a change the value lies in
-between.
-"""
+"""Minimum distance between two generations that differ: in the second of a change the value lies in between."""
 
 
 def _holds_ns(time: Times) -> Array:
@@ -292,9 +281,8 @@ def _limits(limits: DriveLimits | None, begin: Times, end: Times) -> tuple[Array
 
 
 _NOTHING_WANTED = ("application own", "application peer")
-"""Limits during which the user waits for nothing: the phone's program has no data to send, or the server
-waits for the phone's next request.
-"""
+"""Limits during which the user waits for nothing: the phone's program has no data to send, or the server waits for the
+phone's next request."""
 
 
 def _seconds_of(begin: Times, end: Times, origin: int, count: int) -> Array:

@@ -66,8 +66,7 @@ class Steps:
     def _integrals(self) -> tuple[Array, Array, Array]:
         """Return three arrays with an element for each time at which the value changes.
 
-        They are the time (s after the first row), the integral of the value up to then, and the covered time
-        (s).
+        They are the time (s after the first row), the integral of the value up to then, and the covered time (s).
         """
         time, value = self._ordered
         begin = (time - time[0]) / NS_PER_S
@@ -165,9 +164,7 @@ def medians(samples: Samples, begin_ns: Times, end_ns: Times) -> tuple[Array, Nu
     for chosen in np.split(rows, chunks):
         size = count[chosen]
         group = np.repeat(np.arange(len(chosen)), size)
-        place = (
-            np.arange(len(group)) - np.repeat(np.cumsum(size) - size, size) + np.repeat(first[chosen], size)
-        )
+        place = np.arange(len(group)) - np.repeat(np.cumsum(size) - size, size) + np.repeat(first[chosen], size)
         median[chosen] = quartiles(group, value[place], len(chosen))[1]
     return median, count
 
@@ -177,12 +174,10 @@ _AT_ONCE = 1_000_000
 
 
 BACK_NS = 5 * NS_PER_S
-"""Minimum backward step of a clock, ns; loggers write some rows of one second in another order, as do
-diagnostic logs.
+"""Minimum backward step of a clock, ns; loggers write some rows of one second in another order, as do diagnostic logs.
 """
 _MOST = 5
-"""Maximum number of backward steps; a log with more has unsorted rows, not a clock that was set so often.
-Not measured.
+"""Maximum number of backward steps; a log with more has unsorted rows, not a clock that was set so often. Not measured.
 """
 
 

@@ -25,12 +25,10 @@ FAMILY = {
 GENERATION = {
     "GSM": 2, "EDGE": 2, "CDMA": 2, "UMTS": 3, "HSPA": 3, "EVDO": 3, "LTE": 4, "NR": 5,
 }  # fmt: skip
-"""Generation of each technology, as operators count. NB-IoT is not an older LTE, and CDPD and Bluetooth
-have no generation.
-"""
+"""Generation of each technology, as operators count. NB-IoT is not an older LTE, and CDPD and Bluetooth have no
+generation."""
 _NO_CELL = (0x0FFF_FFFF, 0x7FFF_FFFF)
-"""Values that mean an unknown cell identity: all 28 bits set, as modems write it, and Android's
-CellInfo.UNAVAILABLE.
+"""Values that mean an unknown cell identity: all 28 bits set, as modems write it, and Android's CellInfo.UNAVAILABLE.
 """
 _ANNOUNCEMENTS = ("+CREG", "+CGREG", "+CEREG", "+C5GREG")
 """Messages in which a modem announces a new cell unasked (TS 27.007, 7.2, 10.1.20, 10.1.22 and 10.1.47)."""

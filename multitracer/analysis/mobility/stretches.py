@@ -59,32 +59,24 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Document, Mask, Numbers, Row, Times
 
 POOR_SHARE = 0.2
-"""A second is bad below this share of the typical rate: good radio alone varies by a factor of four
-(capacity of Shannon at 5 and at 25 dB). Not measured.
-"""
+"""A second is bad below this share of the typical rate: good radio alone varies by a factor of four (capacity of
+Shannon at 5 and at 25 dB). Not measured."""
 OUTAGE_SHARE = 0.5
-"""The same share while the limit is an outage or a retransmission timer: the first and last second of such
-an idle gap contain data from before and after it.
-"""
+"""The same share while the limit is an outage or a retransmission timer: the first and last second of such an idle gap
+contain data from before and after it."""
 GOOD_BPS = 1e6
-"""Rate that a phone's logger sees in a good second, bit/s: more than a phone transfers in the background.
-Not measured.
+"""Rate that a phone's logger sees in a good second, bit/s: more than a phone transfers in the background. Not measured.
 """
 MIN_S = 2
-"""Minimum length of a bad segment, s: a single second may be the edge of a reading or of a burst. Not
-measured.
-"""
+"""Minimum length of a bad segment, s: a single second may be the edge of a reading or of a burst. Not measured."""
 _MIN_SLOW_S = 10
-"""Minimum length of a period of low rate, s: a shorter one may be an idle gap between two requests. Not
-measured.
-"""
+"""Minimum length of a period of low rate, s: a shorter one may be an idle gap between two requests. Not measured."""
 _BRIDGE_S = 2
 """Maximum number of good seconds within a bad route segment. Not measured."""
 _PLACES = ("lat_deg", "lon_deg", "begin_m", "end_m", "cause_begin_m", "cause_end_m")
 _MIN_CAUSE_S = 3
-"""Minimum duration of a cause, s: a shorter one is merged with its neighbour, because levels vary around a
-threshold. Not measured.
-"""
+"""Minimum duration of a cause, s: a shorter one is merged with its neighbour, because levels vary around a threshold.
+Not measured."""
 
 
 Bounds = tuple[int | None, int | None]
@@ -133,8 +125,7 @@ class _Judged(NamedTuple):
 def stretches(drive: DriveSeries, *, poor_bps: float | None = None, shown_ns: Bounds = (None, None)) -> Table:
     """Return the bad segments of a drive's route, those with the highest cost first.
 
-    The cost of a segment is the number of seconds that the transfer lost in it, compared with the typical
-    rate.
+    The cost of a segment is the number of seconds that the transfer lost in it, compared with the typical rate.
 
     Parameters
     ----------
@@ -195,12 +186,8 @@ def stretches(drive: DriveSeries, *, poor_bps: float | None = None, shown_ns: Bo
         "of_s": int((in_parts[rows] | judged_rows | known).sum()),
     }  # fmt: skip
     if drive.limits is None and drive.wanted is None:
-        facts |= _slow(
-            seconds.begin_ns[rows], _is_slow(seconds, radio, judged_bad)[rows], judged_bad.usual_bps
-        )
-    return _table(
-        _Judged(drive, seconds, radio, shown, judged, judged_bad.typical_bps, shown_ns), parts, facts
-    )
+        facts |= _slow(seconds.begin_ns[rows], _is_slow(seconds, radio, judged_bad)[rows], judged_bad.usual_bps)
+    return _table(_Judged(drive, seconds, radio, shown, judged, judged_bad.typical_bps, shown_ns), parts, facts)
 
 
 class _Bad(NamedTuple):
@@ -452,13 +439,10 @@ def _places(drive: DriveSeries, columns: dict[str, Array]) -> dict[str, Array]:
 
 
 _STEP_NS = NS_PER_S // 10
-"""Step of the fine rate: a tenth of a second. On a link of 150 kbit/s it contains at most one packet. Not
-measured.
-"""
+"""Step of the fine rate: a tenth of a second. On a link of 150 kbit/s it contains at most one packet. Not measured."""
 _REACH = 15
-"""Number of steps that are examined on each side of an edge: the edge may be a second away, because full
-seconds were judged, and the rate beyond it needs some packets.
-"""
+"""Number of steps that are examined on each side of an edge: the edge may be a second away, because full seconds were
+judged, and the rate beyond it needs some packets."""
 _LOWER = 0.5
 """The rate must fall below this share at an edge: a bad rate is below a fifth. Not measured."""
 _NEAR_NS = NS_PER_S
@@ -516,11 +500,10 @@ def _step(fine: Steps, edge_ns: int, reach: int, *, falls: bool) -> int:
 def cause_span(drive: DriveSeries, cause: SecondCause, begin_ns: int, end_ns: int) -> CauseSpan | None:
     """Return the time span of the cause of a route segment; None if no recorded data show it.
 
-    The spans of coverage, interference and technology come from radio readings, that of load from the cell
-    load that the modem reports. Their edges are the middle between two readings. A handover lasts from the
-    last evidence of the old cell, or from the last data, to the first evidence of the new one. The spans of
-    server and TCP come from limits of the transfer; the span of the server begins when its last data have
-    arrived.
+    The spans of coverage, interference and technology come from radio readings, that of load from the cell load that
+    the modem reports. Their edges are the middle between two readings. A handover lasts from the last evidence of the
+    old cell, or from the last data, to the first evidence of the new one. The spans of server and TCP come from limits
+    of the transfer; the span of the server begins when its last data have arrived.
 
     Parameters
     ----------

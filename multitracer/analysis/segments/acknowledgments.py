@@ -32,9 +32,7 @@ class Repeats:
     window_update: Array
     """Positions of the segments that change only the window (window updates)."""
     captured_twice: Array
-    """Positions of segments that are the same packet as the one before, by IP ID; these are not duplicate
-    ACKs.
-    """
+    """Positions of segments that are the same packet as the one before, by IP ID; these are not duplicate ACKs."""
 
 
 def repeated_acks(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage, ip_id: Array) -> Repeats:
@@ -162,9 +160,7 @@ def _held(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage) -> Array:
     return held
 
 
-def _over_holes(
-    direction: Array, value: Array, coverage: Coverage, group: SegmentGroup, axis: SequenceAxis
-) -> Array:
+def _over_holes(direction: Array, value: Array, coverage: Coverage, group: SegmentGroup, axis: SequenceAxis) -> Array:
     """Return which ACKs are the first to acknowledge data that the capture does not contain (a hole)."""
     holes = coverage.holes
     if not len(holes.start):

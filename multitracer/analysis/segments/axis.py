@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _CLEARANCE = (1 << 32) + 2
-"""Gap between the ranges of two directions: larger than any distance of a SACK block from its ACK (2 GiB),
-so ranges never touch.
-"""
+"""Gap between the ranges of two directions: larger than any distance of a SACK block from its ACK (2 GiB), so ranges
+never touch."""
 
 
 @dataclass(slots=True)
@@ -90,13 +89,10 @@ class SequenceAxis:
     reference: Array
     """For each direction the position of its reference number on the axis."""
     reference_seq: Array
-    """For each direction its 32-bit reference number: the sequence number of its first segment, if there is
-    one.
-    """
+    """For each direction its 32-bit reference number: the sequence number of its first segment, if there is one."""
     origin: Array
-    """For each direction the axis position of its relative number 0: the SYN, else the lowest number that
-    either side sent or acknowledged.
-    """
+    """For each direction the axis position of its relative number 0: the SYN, else the lowest number that either side
+    sent or acknowledged."""
     lowest: Array
     """For each direction the begin of its range: the lowest number that either side sent or acknowledged."""
 

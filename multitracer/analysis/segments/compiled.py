@@ -1,9 +1,8 @@
 """Statistics of each direction by the native kernel, which reads each segment once.
 
-The kernel processes a capture while it is read (`analysis/running.py`), or the segments of known connections
-(`count`). It leaves three kinds of connections to Python: those with probes of one byte, which only later
-segments identify; those without times; and those with packets captured twice whose sender gives all packets
-the same IP identification.
+The kernel processes a capture while it is read (`analysis/running.py`), or the segments of known connections (`count`).
+It leaves three kinds of connections to Python: those with probes of one byte, which only later segments identify; those
+without times; and those with packets captured twice whose sender gives all packets the same IP identification.
 """
 
 from __future__ import annotations
@@ -121,9 +120,7 @@ def count(columns: Columns, acknowledged: Array, capture: CaptureTables, parts: 
     return np.concatenate(left)
 
 
-def _passes(
-    native: Kernel, capture: CaptureTables, parts: Partition
-) -> Iterator[tuple[int, Columns, Columns]]:
+def _passes(native: Kernel, capture: CaptureTables, parts: Partition) -> Iterator[tuple[int, Columns, Columns]]:
     """Yield the results of the kernel in blocks of connections.
 
     Each item has the number of the first connection of the block, the counts of its directions, and other

@@ -159,9 +159,7 @@ def _inside(edges: Array, start: Array, end: Array) -> Array:
     return np.cumsum(depth)[:-1] > 0
 
 
-def _old_syn_and_fin(
-    late: Array, before: Array, chunks: DataRanges, group: SegmentGroup, fills: _Fills
-) -> Array:
+def _old_syn_and_fin(late: Array, before: Array, chunks: DataRanges, group: SegmentGroup, fills: _Fills) -> Array:
     """Return how many SYN and FIN flags of each late segment were captured before (0 to 2)."""
     flags = group.flags[chunks.position[late]]
     old = np.zeros(len(late), dtype=np.int64)

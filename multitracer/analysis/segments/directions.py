@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE_NS = NS_PER_MS
 VANTAGE_SHARE = 0.1
-"""Maximum share of the round trip between an endpoint and the capture point for a capture near that
-endpoint.
-"""
+"""Maximum share of the round trip between an endpoint and the capture point for a capture near that endpoint."""
 _FROM_THE_OTHER_SIDE = np.array([each.opposite for each in Vantage], dtype=np.uint8)
 
 
@@ -98,8 +96,7 @@ def count_groups(
 ) -> Iterator[Examination]:
     """Write the statistics of each direction, and whether its beginning was acknowledged, in place.
 
-    This function is used for a capture, for the closed connections of a stream, and for aggregated
-    connections.
+    This function is used for a capture, for the closed connections of a stream, and for aggregated connections.
 
     Parameters
     ----------
@@ -163,9 +160,7 @@ def _sent(examination: Examination, rows: dict[str, Array], capture: CaptureTabl
         put(rows[name], group.count(group.special[has(group.flags[group.special], flag)]))
 
 
-def _first_and_last(
-    rows: dict[str, Array], name: str, capture: CaptureTables, captured: Array, bounds: Array
-) -> None:
+def _first_and_last(rows: dict[str, Array], name: str, capture: CaptureTables, captured: Array, bounds: Array) -> None:
     """Write the earliest and the latest time of each direction's segments, in place.
 
     These need not be the first and the last segment, since clocks may step backwards.
@@ -206,9 +201,7 @@ def _retransmissions(examination: Examination, rows: dict[str, Array]) -> None:
 
 def _empty_probes(examination: Examination, rows: dict[str, Array]) -> None:
     """Count probes without payload, in place: window probes if the window is closed, else keep-alives."""
-    closed = (
-        window_is_closed(examination.group, examination.empty_alive) if len(examination.closed) else np.False_
-    )
+    closed = window_is_closed(examination.group, examination.empty_alive) if len(examination.closed) else np.False_
     probing = np.broadcast_to(closed, examination.empty_alive.shape)
     for name, chosen in (("zero_window_probes", probing), ("keep_alives", ~probing)):
         put(rows[name], rows[name] + examination.group.count(examination.empty_alive[chosen]))

@@ -1,9 +1,8 @@
 """Packets captured twice, which are not retransmissions, found by the IPv4 identification.
 
-The method is that of tcptrace: a TCP retransmission is a new IP packet with a new identification, while a
-packet that passes two capture points, or one point twice, keeps its identification. An identification is
-ignored if it is 0 (RFC 6864 lets senders always use 0) or if a sender gives the same one to every packet.
-IPv6 has none.
+The method is that of tcptrace: a TCP retransmission is a new IP packet with a new identification, while a packet that
+passes two capture points, or one point twice, keeps its identification. An identification is ignored if it is 0 (RFC
+6864 lets senders always use 0) or if a sender gives the same one to every packet. IPv6 has none.
 """
 
 from __future__ import annotations

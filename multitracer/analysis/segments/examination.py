@@ -44,16 +44,13 @@ class ExactAcks:
     direction: Array
 
 
-def exact_acks(
-    axis: SequenceAxis, coverage: Coverage, ack_progress: AckProgress, unsuitable: Array
-) -> ExactAcks:
+def exact_acks(axis: SequenceAxis, coverage: Coverage, ack_progress: AckProgress, unsuitable: Array) -> ExactAcks:
     """Return the pairs of segment and ACK that give a round-trip time.
 
     Parameters
     ----------
     unsuitable : ndarray of bool, shape (n_late,)
-        Late segments that give no sample: packets captured twice, and probes, which a receiver may leave
-        unanswered.
+        Late segments that give no sample: packets captured twice, and probes, which a receiver may leave unanswered.
     """
     value = axis.acks.value[axis.acks.advancing]
     on_time, ack = _new_at_the_top(axis, coverage, ack_progress, value)
@@ -94,13 +91,10 @@ def _new_in_holes(
     return chunk[exact], ack[exact]
 
 
-def _undisturbed(
-    chunk: Array, last: Array, axis: SequenceAxis, coverage: Coverage, unsuitable: Array
-) -> Array:
+def _undisturbed(chunk: Array, last: Array, axis: SequenceAxis, coverage: Coverage, unsuitable: Array) -> Array:
     """Return which RTT samples are valid by Karn's rule: bool.
 
-    A sample is valid if, between segment and ACK, no segment was sent that begins below the end of the
-    segment.
+    A sample is valid if, between segment and ACK, no segment was sent that begins below the end of the segment.
     """
     late = coverage.late[~unsuitable]
     first, behind = (places(late, each, "right") for each in (chunk, last))
@@ -136,9 +130,7 @@ class Examination:
     twice_late: Array
     """Mask of packets captured twice."""
     repeats_late: Array
-    """Mask of retransmissions, which repeat at least one sequence number; it includes packets captured
-    twice.
-    """
+    """Mask of retransmissions, which repeat at least one sequence number; it includes packets captured twice."""
     fills_late: Array
     """Mask of out-of-order segments: they fill a hole, and all of their data are new."""
 

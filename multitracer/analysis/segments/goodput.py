@@ -62,9 +62,7 @@ def put_goodput(examination: Examination, rows: dict[str, Array], capture: Captu
     ):
         if chosen.any():
             rows["goodput_by"][chosen] = GoodputBy.NOTHING_CAME_THROUGH
-            _put_rates(
-                _timed(moments(examination), chosen, examination, capture), rows, by, examination, capture
-            )
+            _put_rates(_timed(moments(examination), chosen, examination, capture), rows, by, examination, capture)
 
 
 def moments_by(examination: Examination, by: GoodputBy) -> Moments:

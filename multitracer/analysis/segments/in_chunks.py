@@ -35,16 +35,13 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 LONG = 1 << 12
-"""Minimum number of segments of a connection that the kernel processes alone: a call costs as much as some
-hundred segments. Not measured.
-"""
+"""Minimum number of segments of a connection that the kernel processes alone: a call costs as much as some hundred
+segments. Not measured."""
 NEVER = np.uint32(0xFFFFFFFF)
 """The kernel's row number of a missing answer."""
 
 
-def chunks(
-    capture: CaptureTables, parts: Partition, shift: Array, rows: int
-) -> Iterator[tuple[Array, Table]]:
+def chunks(capture: CaptureTables, parts: Partition, shift: Array, rows: int) -> Iterator[tuple[Array, Table]]:
     """Yield the segments of all connections of a partition in blocks of about `rows` rows.
 
     Parameters
@@ -118,14 +115,10 @@ class WalkedConnection(NamedTuple):
     rows: Array
     """Row in the capture of each segment: uint32, shape (n_segments,)."""
     answers: tuple[Array, Array]
-    """Rows in the capture of the exact ACK of each segment and of its first timestamp echo; `NEVER`
-    without one.
-    """
+    """Rows in the capture of the exact ACK of each segment and of its first timestamp echo; `NEVER` without one."""
 
 
-def walked(
-    capture: CaptureTables, parts: Partition, connection: int, shift: Array
-) -> WalkedConnection | None:
+def walked(capture: CaptureTables, parts: Partition, connection: int, shift: Array) -> WalkedConnection | None:
     """Return the segments of a long connection without SACK blocks, processed by the kernel.
 
     The result is None for a connection with SACK blocks, or without the kernel.
@@ -171,8 +164,5 @@ def _chunk(
     index, place = sack_blocks_of(capture, own[sacks].astype(np.int64))
     dsacks = first_dsacks(capture.sack_blocks.take(index), capture)
     known["kind"][sacks[place[dsacks]]] |= np.uint32(SegmentKind.DSACK)
-    further = {
-        "reverse": side == 1,
-        "window_bytes": scaled_windows(segments["window"], segments["flags"], shift[side]),
-    }
+    further = {"reverse": side == 1, "window_bytes": scaled_windows(segments["window"], segments["flags"], shift[side])}
     return Table(TCP_SEGMENTS, segments | known | delays | further), answers

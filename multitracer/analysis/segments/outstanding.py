@@ -59,8 +59,7 @@ def outstanding(examination: Examination, order: Array, blocks: SackBlocks) -> t
     Returns
     -------
     tuple of two ndarrays of int64, shape (n_segments,), in that order
-        Data of the segment's own direction if it occupies sequence numbers, else of the direction that it
-        acknowledges.
+        Data of the segment's own direction if it occupies sequence numbers, else of the direction that it acknowledges.
     """
     group = examination.group
     moment_of = np.empty_like(order)

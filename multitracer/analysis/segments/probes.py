@@ -3,9 +3,8 @@
 Rules of the file
 -----------------
 - A zero-window probe is a plain segment (no SYN, FIN, RST) of 1 payload byte, sent while the last window of
-  the other direction is 0 (RFC 9293, section 3.8.6.1). Its byte counts as sent if the next data of the sender
-  begin behind it, or if the sender never sends data at or behind it again. Otherwise the receiver did not
-  accept the byte.
+  the other direction is 0 (RFC 9293, section 3.8.6.1). Its byte counts as sent if the next data of the sender begin
+  behind it, or if the sender never sends data at or behind it again. Otherwise the receiver did not accept the byte.
 - A keep-alive is a plain segment of 0 or 1 payload byte whose sequence number is that of the last byte sent,
   while all data are acknowledged (RFC 9293, section 3.8.4). If the window is closed, such a segment of 0
   bytes is a window probe of Linux.

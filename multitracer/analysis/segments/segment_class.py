@@ -40,9 +40,7 @@ class SegmentClass(IntEnum):
         return self.name.lower().replace("_", "-")
 
 
-def classify(
-    segments: Mapping[str, Array] | Table, *, at_sender: tuple[bool, bool] | tuple[Array, Array]
-) -> Array:
+def classify(segments: Mapping[str, Array] | Table, *, at_sender: tuple[bool, bool] | tuple[Array, Array]) -> Array:
     """Return the SegmentClass of each segment.
 
     Parameters

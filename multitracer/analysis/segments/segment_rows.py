@@ -41,9 +41,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 
-def placed(
-    examination: Examination, order: Array, shift: Array, *, with_acked: bool
-) -> dict[str, Array] | None:
+def placed(examination: Examination, order: Array, shift: Array, *, with_acked: bool) -> dict[str, Array] | None:
     """Return columns of TCP_SEGMENTS that the native kernel computes; None without the kernel.
 
     Parameters
@@ -192,9 +190,7 @@ class Connections:
         in_order = {
             "new_bytes": new_bytes(self.examination),
             "kind": _kinds(
-                self.examination,
-                self.order[self.blocks.moment],
-                self.order[self.blocks.moment[self.blocks.dsack]],
+                self.examination, self.order[self.blocks.moment], self.order[self.blocks.moment[self.blocks.dsack]]
             ),
             "rtt_ns": self._delays(*self.exact_pairs),
             "rtt_timestamp_ns": self._delays(*self.echoes),
@@ -321,8 +317,7 @@ def outline(capture: CaptureTables, partition: Partition) -> dict[str, Array]:
     Returns
     -------
     dict of str to ndarray, each of shape (n_segments,)
-        The columns flags, payload_bytes, reverse, seq_bytes and kind, of the dtypes of TCP_SEGMENTS, in
-        capture order.
+        The columns flags, payload_bytes, reverse, seq_bytes and kind, of the dtypes of TCP_SEGMENTS, in capture order.
     """
     segments = capture.segments
     columns = {
@@ -406,20 +401,11 @@ def _kinds(examination: Examination, sacks: Array, dsacks: Array) -> Array:
         (SegmentKind.RETRANSMISSION, late[again]),
         (SegmentKind.PARTIAL_RETRANSMISSION, late[again & (coverage.new > 0)]),
         (SegmentKind.OUT_OF_ORDER, late[examination.fills_late]),
-        (
-            SegmentKind.CAPTURE_DUPLICATE,
-            np.concatenate([late[examination.twice_late], repeats.captured_twice]),
-        ),
+        (SegmentKind.CAPTURE_DUPLICATE, np.concatenate([late[examination.twice_late], repeats.captured_twice])),
         (SegmentKind.DUPLICATE_ACK, repeats.duplicate),
         (SegmentKind.ZERO_WINDOW, examination.closed),
-        (
-            SegmentKind.ZERO_WINDOW_PROBE,
-            np.concatenate([examination.probes, examination.empty_alive[closed]]),
-        ),
-        (
-            SegmentKind.KEEP_ALIVE,
-            np.concatenate([late[examination.alive_late], examination.empty_alive[~closed]]),
-        ),
+        (SegmentKind.ZERO_WINDOW_PROBE, np.concatenate([examination.probes, examination.empty_alive[closed]])),
+        (SegmentKind.KEEP_ALIVE, np.concatenate([late[examination.alive_late], examination.empty_alive[~closed]])),
         (SegmentKind.WINDOW_UPDATE, repeats.window_update),
         (SegmentKind.SACK, sacks),
         (SegmentKind.DSACK, dsacks),

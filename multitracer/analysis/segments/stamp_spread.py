@@ -1,10 +1,9 @@
 """Location of the capture point at one endpoint of a connection, from the spread of timestamps.
 
-A host sets the timestamp of a segment when it sends it (TSval, RFC 7323). A capture at that host has capture
-times within a tick of the timestamps. At the other endpoint, queueing delay is added. So the capture was made
-at the sender of the direction whose capture times match its timestamps, if those of the other direction do
-not. If both match (a path without queues) or neither does (a capture in the middle of the path), the location
-remains unknown.
+A host sets the timestamp of a segment when it sends it (TSval, RFC 7323). A capture at that host has capture times
+within a tick of the timestamps. At the other endpoint, queueing delay is added. So the capture was made at the sender
+of the direction whose capture times match its timestamps, if those of the other direction do not. If both match (a path
+without queues) or neither does (a capture in the middle of the path), the location remains unknown.
 """
 
 from __future__ import annotations
@@ -24,20 +23,15 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 FEWEST_STAMPS = 30
-"""Minimum number of segments with timestamps in each direction, and of ticks between the first and the
-last.
-"""
+"""Minimum number of segments with timestamps in each direction, and of ticks between the first and the last."""
 _WITHIN, _BEYOND = 1.1, 2.0
 """Spread in ticks, from the 5th to the 95th percentile: up to the first value times match, from the second
 on they do not.
 
 Uniform times within a tick have 0.9. In 26 recordings with known capture points, the local endpoint had 0.5
-to 0.96, and a path with a queue 1.5 to 370.
-"""
+to 0.96, and a path with a queue 1.5 to 370."""
 _FINEST_TICK_NS = NS_PER_MS // 10
-"""Minimum tick of a timestamp clock, ns: with microsecond ticks, the delay within the host itself exceeds
-a tick.
-"""
+"""Minimum tick of a timestamp clock, ns: with microsecond ticks, the delay within the host itself exceeds a tick."""
 
 
 Stamped = tuple["Array", "Array"]

@@ -1,10 +1,9 @@
 """Window scale of each direction in bits, also where its SYN was not captured.
 
-Only SYNs announce the scale (RFC 7323, section 2.2). Without it, a window of 64 kB may be one of 64 MB, and
-an unscaled window makes any transfer look limited by its receiver. But no TCP sends more than the advertised
-window. So the data that the other side sent give a minimum scale, at which they fit into the windows that the
-sender had seen. The sender had seen the segment whose timestamp it echoes; without timestamps, at most what
-was captured before.
+Only SYNs announce the scale (RFC 7323, section 2.2). Without it, a window of 64 kB may be one of 64 MB, and an unscaled
+window makes any transfer look limited by its receiver. But no TCP sends more than the advertised window. So the data
+that the other side sent give a minimum scale, at which they fit into the windows that the sender had seen. The sender
+had seen the segment whose timestamp it echoes; without timestamps, at most what was captured before.
 """
 
 from __future__ import annotations

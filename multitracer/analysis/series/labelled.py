@@ -4,10 +4,9 @@ The labels are those of docs/figures.md. `TcpSnd_*` are data of the TCP sender's
 receiver's. Sequence numbers are bytes of the sender's direction, unwrapped; the SYN has number 0 in both
 groups. A series is absent, not empty, if the recording has no source for it.
 
-Series of the data link come from a log of rlpdump, for one direction. `RlpSnd_*` is computed from the log of
-the side that sends the data, `RlpRcv_*` from the log of the other side. Values are positions in the stream of
-user bytes on the link (PPP frames with all their contents). The value of an event is the position that the
-side had reached at that time.
+Series of the data link come from a log of rlpdump, for one direction. `RlpSnd_*` is computed from the log of the side
+that sends the data, `RlpRcv_*` from the log of the other side. Values are positions in the stream of user bytes on the
+link (PPP frames with all their contents). The value of an event is the position that the side had reached at that time.
 
 Series of the radio and the route: `Radio_*` are readings of the serving cell, as the source wrote them; no
 value is repeated, interpolated or smoothed. If several commands of a log report the same quantity, the series
@@ -40,9 +39,8 @@ _STATE = {
     "TcpSnd_rto": ("rto_ns", "ns", "retransmission timeout, back-off included"),
 }
 _FARTHEST_NS = 2.0**61
-"""Maximum distance of a time from its origin, ns: 73 years, so that the result stays within the range of
-times (until 2262).
-"""
+"""Maximum distance of a time from its origin, ns: 73 years, so that the result stays within the range of times (until
+2262)."""
 _RECONSTRUCTED = {
     "TcpSnd_srtt_rfc6298": ("srtt_ns", "smoothed round-trip time"),
     "TcpSnd_rto_rfc6298": ("rto_ns", "retransmission timeout without back-off"),
@@ -80,9 +78,7 @@ def packet_series(segments: Table, *, reverse: bool, at: Literal["Snd", "Rcv"]) 
         chosen["flight"] = (occupies | back, "flight_bytes", "bytes outstanding: highest sent - highest ACK")
         chosen["rwnd"] = (back, "window_bytes", "window that the receiver advertises")
     return {
-        f"Tcp{at}_{name}": series_table(
-            f"Tcp{at}_{name}", segments["time_ns"][rows], segments[column][rows], doc=doc
-        )
+        f"Tcp{at}_{name}": series_table(f"Tcp{at}_{name}", segments["time_ns"][rows], segments[column][rows], doc=doc)
         for name, (rows, column, doc) in chosen.items()
     }
 
@@ -248,23 +244,17 @@ def sender_link_series(frames: Table, events: Table) -> dict[str, Table]:
     Returns
     -------
     dict of str to Table
-        SERIES by label; values are positions in the sender's stream, bytes. A reset may flush a part of the
-        stream.
+        SERIES by label; values are positions in the sender's stream, bytes. A reset may flush a part of the stream.
     """
     data = frames["sent"] & (frames["payload_bytes"] > 0) & (frames["offset_bytes"] != NA)
     first, again = data & (frames["attempt"] == 1), data & (frames["attempt"] > 1)
     requests = ~frames["sent"] & (frames["function"] == "SREJ")
-    reached = _Position(
-        frames["time_ns"][first], frames["offset_bytes"][first] + frames["payload_bytes"][first]
-    )
+    reached = _Position(frames["time_ns"][first], frames["offset_bytes"][first] + frames["payload_bytes"][first])
     offset, time_ns = frames["offset_bytes"], frames["time_ns"]
     series = {
         "data": (time_ns[first], offset[first], "first byte of each frame leaving for the first time"),
         "rexmt": (time_ns[again], offset[again], "first byte of each frame leaving again"),
-        "srej": (
-            *_requests(frames, requests, first),
-            "first byte of the frame that the receiver asks for again",
-        ),
+        "srej": (*_requests(frames, requests, first), "first byte of the frame that the receiver asks for again"),
     }
     series |= _events(events, reached, xoff=_STOPS, xon=_GOES, passing="arriving")
     return _named("RlpSnd", series)
@@ -292,9 +282,7 @@ def receiver_link_series(frames: Table, events: Table) -> dict[str, Table]:
     time_ns = frames["time_ns"]
     total = np.cumsum(frames["payload_bytes"][new], dtype=np.int64)
     reached = _Position(time_ns[new], total)
-    series = {
-        "data": (time_ns[new], total - frames["payload_bytes"][new], "first byte of each new frame arriving")
-    }
+    series = {"data": (time_ns[new], total - frames["payload_bytes"][new], "first byte of each new frame arriving")}
     for name, rows, doc in (
         ("dup", twice, "a frame that was there already"),
         ("lost", lost, "a slot in which no frame could be decoded"),
@@ -339,9 +327,7 @@ def _requests(frames: Table, requests: Array, first: Array) -> tuple[Array, Arra
     return frames["time_ns"][rows[known]], value[known]
 
 
-def _events(
-    events: Table, reached: _Position, *, xoff: tuple[str, ...], xon: tuple[str, ...], passing: str
-) -> _Series:
+def _events(events: Table, reached: _Position, *, xoff: tuple[str, ...], xon: tuple[str, ...], passing: str) -> _Series:
     stops, goes = np.isin(events["event"], xoff), np.isin(events["event"], xon)
     resets = _episodes(events["event"])
     chosen = {
@@ -378,8 +364,7 @@ _MISSED = 5
 """Number of missing readings after which a line is broken; a minimum time without readings must pass too.
 
 Loggers with one reading a second are sometimes late by one or two seconds (UCC drive tests: 1 to 3 s); other
-logs were not measured.
-"""
+logs were not measured."""
 
 
 class SeriesLabel(NamedTuple):
@@ -398,9 +383,7 @@ RADIO_SERIES = {
     "Radio_sinr": SeriesLabel("sinr_db", "dB", "signal to interference and noise"),
     "Radio_ecio": SeriesLabel("ecio_db", "dB", "Ec/Io of the pilot"),
     "Radio_bler": SeriesLabel("bler_pct", "%", "block error rate"),
-    "Radio_cell_busy": SeriesLabel(
-        "cell_busy_pct", "%", "share of time in which the shared channel was busy"
-    ),
+    "Radio_cell_busy": SeriesLabel("cell_busy_pct", "%", "share of time in which the shared channel was busy"),
     "Radio_cqi": SeriesLabel("cqi", "", "channel quality indicator"),
     "Radio_rate_down": SeriesLabel("downlink_bps", "bit/s", "throughput of the downlink that the logger saw"),
     "Radio_rate_up": SeriesLabel("uplink_bps", "bit/s", "throughput of the uplink that the logger saw"),
@@ -458,9 +441,7 @@ def travelled_series(route: Route, *, source: str) -> dict[str, Table]:
 
 
 def _series(label: str, shown: SeriesLabel, rows: Table, column: str, source: str) -> Table:
-    series = series_table(
-        label, rows["time_ns"], rows[shown.column], unit=shown.unit, doc=shown.doc, source=source
-    )
+    series = series_table(label, rows["time_ns"], rows[shown.column], unit=shown.unit, doc=shown.doc, source=source)
     series.provenance |= {"column": column, "gap_ns": longest_joined_ns(series["time_ns"])}
     return series
 

@@ -209,9 +209,7 @@ def reconstruct_rto(samples: Table, *, profile: RtoProfile = RFC_6298) -> Table:
         "rttvar_ns": rttvar_ns,
         "rto_ns": rto_ns,
     }
-    return Table(
-        RTO_STATES, columns, {"reconstructed": "RFC 6298 over RTT samples; not the sender's own values"}
-    )
+    return Table(RTO_STATES, columns, {"reconstructed": "RFC 6298 over RTT samples; not the sender's own values"})
 
 
 def timeouts_ns(rtt_ns: Array, bounds: Array, profile: RtoProfile) -> tuple[Array, Array, Array]:

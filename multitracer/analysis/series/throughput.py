@@ -185,9 +185,7 @@ class Trendline:
         return self.at_begin + self.slope_per_s * (time_ns - self.begin_ns) / NS_PER_S
 
 
-def trendline(
-    time_ns: Array, value: Array, *, begin_ns: int | None = None, end_ns: int | None = None
-) -> Trendline:
+def trendline(time_ns: Array, value: Array, *, begin_ns: int | None = None, end_ns: int | None = None) -> Trendline:
     """Return the least-squares line through the points with begin <= time <= end.
 
     Parameters
@@ -210,8 +208,7 @@ def trendline(
     times, values = time_ns[chosen], np.asarray(value)[chosen].astype(np.float64)
     if not len(times) or times.min() == times.max():
         raise InputError(
-            f"trendline: cannot fit a line to {len(times)} points that have the same time; choose a "
-            "longer interval"
+            f"trendline: cannot fit a line to {len(times)} points that have the same time; choose a longer interval"
         )
     first = int(times.min())
     seconds = (times - first) / NS_PER_S

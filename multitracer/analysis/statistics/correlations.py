@@ -86,8 +86,7 @@ def information_of_neighbours(x: Array, y: Array) -> float:
 def linfoot(information: Array) -> Array:
     """Return Linfoot's informational correlation, sqrt(1 - exp(-2 I)), 0 to 1.
 
-    Linfoot (1957), Information and Control 1. For two normal series it equals the absolute value of their
-    correlation.
+    Linfoot (1957), Information and Control 1. For two normal series it equals the absolute value of their correlation.
     """
     value: Array = np.sqrt(-np.expm1(-2 * np.asarray(information)))
     return value

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Numbers
 
     Measure = Callable[[list[Array], Array], Array]
-    """From x at each lag, (n_points,) or a row of its own for each of y, (rows, n_points), to values,
-    (n_lags, rows)."""
+    """From x at each lag, (n_points,) or a row of its own for each of y, (rows, n_points), to values, (n_lags, rows).
+    """
 
 _CELLS = 1_000_000
 """Maximum number of counts whose entropies are computed together, 8 MB. Not measured."""
@@ -212,9 +212,7 @@ class Stratified:
     measure: Measure
 
 
-def stratified(
-    grid: SampleGrid, given: Array, lags: list[int], choices: Choices, *, minimum: int
-) -> Stratified:
+def stratified(grid: SampleGrid, given: Array, lags: list[int], choices: Choices, *, minimum: int) -> Stratified:
     """Return the two series in bins of equal counts, within each bin of a third series.
 
     There are fewer bins than without a third series.
@@ -243,8 +241,7 @@ MISSING = -1
 _MIN_BINS = 2
 """Minimum number of bins: a series in one bin carries no information."""
 _MOST_WIDTHS = 64
-"""Maximum number of bins of equal width: outliers would need millions, and 64 by 64 counts stay small (not
-measured).
+"""Maximum number of bins of equal width: outliers would need millions, and 64 by 64 counts stay small (not measured).
 """
 
 
@@ -311,9 +308,7 @@ _ENDS = (0.025, 0.975)
 """Quantiles of the 95 % interval, as for all intervals of the product; a convention."""
 
 
-def lags_of_peak(
-    bins: Binned, typical: Array | float, session: Numbers, *, block: int, seed: int
-) -> tuple[int, int]:
+def lags_of_peak(bins: Binned, typical: Array | float, session: Numbers, *, block: int, seed: int) -> tuple[int, int]:
     """Return the first and the last lag of the 95 % interval of the peak, from resampled pairs.
 
     A resample is made of blocks of time, drawn with replacement within each session (a circular block

@@ -1,8 +1,7 @@
 """Entropies of counts, and mutual information normalised by one of them.
 
-Counts of a pair of series are integers of shape (..., bins of x, bins of y): one or several tables of counts.
-Entropies are plug-in estimates in nats; the correction of Miller (1955) and Madow adds (occupied cells - 1) /
-2n to each.
+Counts of a pair of series are integers of shape (..., bins of x, bins of y): one or several tables of counts. Entropies
+are plug-in estimates in nats; the correction of Miller (1955) and Madow adds (occupied cells - 1) / 2n to each.
 
 `Choices` has the options of a comparison of two series, and checks them.
 """
@@ -135,9 +134,7 @@ class Choices:
             ("baseline", self.baseline, BASELINES),
         ):
             if value not in known:
-                raise InputError(
-                    f"{name}: {str(value)[:40]!r} is not known; choose one of {', '.join(known)}"
-                )
+                raise InputError(f"{name}: {str(value)[:40]!r} is not known; choose one of {', '.join(known)}")
         if lags.ndim != 1 or not len(lags) or lags.dtype.kind not in "iu":
             raise InputError("lags: the lags must be a list of at least one whole number of steps")
         if not 0 < step_s < float("inf"):

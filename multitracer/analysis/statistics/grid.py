@@ -95,14 +95,11 @@ class SampleGrid:
                     f"{np.shape(values)}; use the same grid for all arrays"
                 )
         if len(shape) != 1 or not shape[0]:
-            raise InputError(
-                f"x: the array must have one dimension and at least one point, but has the shape {shape}"
-            )
+            raise InputError(f"x: the array must have one dimension and at least one point, but has the shape {shape}")
         members = np.zeros(shape, np.int64) if session is None else np.asarray(session)
         if np.count_nonzero(np.diff(members)) + 1 != len(np.unique(members)):
             raise InputError(
-                "session: the points of each session must be contiguous; sort the points by session, "
-                "then by time"
+                "session: the points of each session must be contiguous; sort the points by session, then by time"
             )
         return cls(_scaled(x), _scaled(y), None if given is None else _scaled(given), members)
 

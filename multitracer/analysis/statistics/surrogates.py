@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 Baseline = Literal["shift", "block", "plain"]
 BASELINES: tuple[Baseline, ...] = ("shift", "block", "plain")
 _CELLS = 1 << 17
-"""Number of positions that are computed together, 1 MB of int64: 2^15 to 2^19 take the same time within 15
-%.
-"""
+"""Number of positions that are computed together, 1 MB of int64: 2^15 to 2^19 take the same time within 15 %."""
 
 
 def block_length(x: Array, y: Array, session: Numbers) -> int:
@@ -72,9 +70,7 @@ def correlation_time(values: Array, session: Numbers) -> float:
     return max(1.0, float(times[ends[0] if len(ends) else -1]))
 
 
-def surrogate_orders(
-    session: Numbers, baseline: Baseline, *, count: int, block: int, seed: int
-) -> Iterator[Numbers]:
+def surrogate_orders(session: Numbers, baseline: Baseline, *, count: int, block: int, seed: int) -> Iterator[Numbers]:
     """Yield random reorderings of the points of a series: rows of indices, in blocks of rows.
 
     Parameters
@@ -139,17 +135,14 @@ def _in_two_parts(orders: Numbers, chance: np.random.Generator) -> Numbers:
 
 
 _MEAN, _DEVIATION = -1.533, 0.841
-"""Mean and standard deviation of t in a random walk of many points: Im, Pesaran and Shin (2003), table 1;
-0.841 is the square root of 0.706.
-"""
+"""Mean and standard deviation of t in a random walk of many points: Im, Pesaran and Shin (2003), table 1; 0.841 is the
+square root of 0.706."""
 _QUANTILE = 1.96
-"""Quantile of the test: 2.5 % of random walks pass; if both series are tested, less than one pair in a
-thousand does.
+"""Quantile of the test: 2.5 % of random walks pass; if both series are tested, less than one pair in a thousand does.
 """
 _MIN_POINTS = 30
-"""Minimum number of points of a session that is tested: with fewer, the regression has almost as many
-unknowns as points (our choice).
-"""
+"""Minimum number of points of a session that is tested: with fewer, the regression has almost as many unknowns as
+points (our choice)."""
 _ROUNDING = 1e-12
 """Relative rounding error of float64 (2e-16) in sums of thousands of points."""
 

@@ -1,9 +1,8 @@
 """Counts of connections whose segments are partly discarded, and the final statistics from them.
 
-Each fold adds the difference of two counts: the count of all stored segments (history, context, fresh ones)
-minus the count of those that were counted before (history, context). So it adds the fresh segments, and
-corrects verdicts on the context. Extremes need no difference; round trips and deliveries are collected from
-fresh segments only.
+Each fold adds the difference of two counts: the count of all stored segments (history, context, fresh ones) minus the
+count of those that were counted before (history, context). So it adds the fresh segments, and corrects verdicts on the
+context. Extremes need no difference; round trips and deliveries are collected from fresh segments only.
 
 Round-trip times are stored as distinct values with their counts.
 """
@@ -16,13 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.analysis.segments.directions import (
-    announce,
-    blank,
-    count_groups,
-    put_vantage,
-    resolution_ns_of,
-)
+from multitracer.analysis.segments.directions import announce, blank, count_groups, put_vantage, resolution_ns_of
 from multitracer.analysis.segments.goodput import moments_by
 from multitracer.analysis.segments.window_scale import FEWEST_DATA, announced_shift
 from multitracer.captured import CaptureMark, Flag
@@ -143,9 +136,7 @@ class AggregatedDirection:
     """Data of one direction that DIRECTIONS has no column for, but that the final statistics need."""
 
     round_trips: RoundTripCounts = field(default_factory=RoundTripCounts)
-    deliveries: dict[GoodputBy, Deliveries] = field(
-        default_factory=lambda: {by: Deliveries() for by in _DELIVERED}
-    )
+    deliveries: dict[GoodputBy, Deliveries] = field(default_factory=lambda: {by: Deliveries() for by in _DELIVERED})
     stamped: int = 0
     """Number of segments with timestamps."""
     stamped_syn: bool = False
@@ -274,12 +265,7 @@ def _gather(there: Count, examination: Examination, capture: CaptureTables, fres
 
 
 def fold(
-    aggregated: list[Aggregated],
-    now: Count,
-    before: Count,
-    capture: CaptureTables,
-    parts: Partition,
-    fresh: Array,
+    aggregated: list[Aggregated], now: Count, before: Count, capture: CaptureTables, parts: Partition, fresh: Array
 ) -> None:
     """Add the statistics of the fresh segments to each connection of a partition, in place.
 
@@ -389,19 +375,13 @@ def finish(aggregated: Aggregated, turn: int, capture: CaptureTables) -> tuple[d
     return columns, np.array([way.acknowledged for way in ways])
 
 
-def _finish_round_trips(
-    columns: dict[str, Array], ways: list[AggregatedDirection], resolution_ns: float
-) -> None:
+def _finish_round_trips(columns: dict[str, Array], ways: list[AggregatedDirection], resolution_ns: float) -> None:
     for i, trips in enumerate(way.round_trips for way in ways):
         columns["rtt_count"][i] = samples = len(trips)
         if not samples:
             continue
         columns["rtt_min_ns"][i], columns["rtt_max_ns"][i] = trips.min_ns, trips.most_ns
-        numbers = {
-            "mean": float(trips.sum_ns) / samples,
-            "p50": trips.quantile(0.50),
-            "p95": trips.quantile(0.95),
-        }
+        numbers = {"mean": float(trips.sum_ns) / samples, "p50": trips.quantile(0.50), "p95": trips.quantile(0.95)}
         for name, value in numbers.items():
             columns[f"rtt_{name}_ns"][i] = np.round(value / resolution_ns) * resolution_ns
 

@@ -1,9 +1,8 @@
 """Folding of connections: their segments are counted and then replaced by a short history.
 
-A history is a few artificial segments that represent the discarded ones. It contains, in this order: what
-each direction has covered, without the holes that are still open; the highest ACK that it sent; its SYN with
-the options; and its last segment, without payload. None of them has a time. The steps of the analysis treat
-them like the past:
+A history is a few artificial segments that represent the discarded ones. It contains, in this order: what each
+direction has covered, without the holes that are still open; the highest ACK that it sent; its SYN with the options;
+and its last segment, without payload. None of them has a time. The steps of the analysis treat them like the past:
 
 - A retransmission lies in the covered ranges; a segment that fills a hole lies between them.
 - The ACK comes before these ranges, so it measures no flight; the next ACK measures the flight correctly.
@@ -37,13 +36,10 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Row
 
 SPAN = 1 << 29
-"""Range of sequence numbers below the highest one that is remembered: half the largest window (RFC 7323,
-2.3), so that the distance of any two segments of a history is unambiguous.
-"""
+"""Range of sequence numbers below the highest one that is remembered: half the largest window (RFC 7323, 2.3), so that
+the distance of any two segments of a history is unambiguous."""
 MOST_HOLES = 256
-"""Maximum number of open holes that are remembered in a direction; older ones count as filled. Not
-measured.
-"""
+"""Maximum number of open holes that are remembered in a direction; older ones count as filled. Not measured."""
 
 _NOT_PLAIN = Flag.SYN | Flag.FIN | Flag.RST
 _BLANK: Row = dict.fromkeys(SEGMENTS.names, 0) | {"time_ns": NOT_A_TIME, "window": 0xFFFF}
@@ -67,9 +63,7 @@ class History:
         place = np.searchsorted(options["row"], [row for _, row in self.options])
         taken = options.take(place.astype(np.int64))
         taken.columns["row"] = np.array([index for index, _ in self.options], dtype=np.int64)
-        return CaptureTables(
-            source.files, Table(SEGMENTS, columns), source.flows, Table.empty(SACK_BLOCKS), taken
-        )
+        return CaptureTables(source.files, Table(SEGMENTS, columns), source.flows, Table.empty(SACK_BLOCKS), taken)
 
     def add(self, past: Examination, connection: int, capture: CaptureTables, number: int) -> None:
         """Add the artificial segments of one connection.
@@ -157,9 +151,7 @@ class _Side:
             flags = int(segments["flags"][source])
             marks, window = int(segments["marks"][source]), int(segments["window"][source])
             ack = begins if flags & Flag.ACK else 0
-            row = self._row(
-                seq=self._sequence(self.low, self._side), ack=ack, flags=flags, marks=marks, window=window
-            )
+            row = self._row(seq=self._sequence(self.low, self._side), ack=ack, flags=flags, marks=marks, window=window)
             rows.append((row, source))
         if self._ack is not None:
             seq = self._sequence(self.reach, self._side)
@@ -300,12 +292,9 @@ class Folding:
         columns = blank(2 * self.parts.connections)
         columns["packets"] = np.diff(bounds)
         columns["timestamps"] = np.array(
-            [bool(stamped[alone[b:e]].any()) for b, e in pairwise(bounds.tolist())],
-            dtype=bool,
+            [bool(stamped[alone[b:e]].any()) for b, e in pairwise(bounds.tolist())], dtype=bool
         )
-        parts = Partition(
-            self.parts.direction, alone, bounds, *(getattr(self.parts, n) for n in _OF_CONNECTION)
-        )
+        parts = Partition(self.parts.direction, alone, bounds, *(getattr(self.parts, n) for n in _OF_CONNECTION))
         directions, minimum = Table(DIRECTIONS, columns), max(from_rows, MIN_SEGMENTS)
         return [
             steps_of(self.capture, parts, directions, 2 * c).tolist()

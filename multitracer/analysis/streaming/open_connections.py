@@ -31,13 +31,10 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _LATEST = 101
-"""Number of latest segments whose median time is the current time: fifty consecutive wrong times do not
-change it. Not measured.
-"""
+"""Number of latest segments whose median time is the current time: fifty consecutive wrong times do not change it. Not
+measured."""
 _MOST_SERVERS = 1 << 20
-"""Maximum number of endpoints remembered as servers, 8 MB; a scan of a network can produce as many. Not
-measured.
-"""
+"""Maximum number of endpoints remembered as servers, 8 MB; a scan of a network can produce as many. Not measured."""
 
 
 class Ended(NamedTuple):
@@ -134,9 +131,7 @@ class OpenConnections:
         self._hold(capture, kept, held)
         return _together(ended)
 
-    def _hold(
-        self, capture: CaptureTables, kept: Array, histories: list[tuple[CaptureTables, Array]]
-    ) -> None:
+    def _hold(self, capture: CaptureTables, kept: Array, histories: list[tuple[CaptureTables, Array]]) -> None:
         """Store the `kept` segments, after the artificial segments that represent discarded ones."""
         before = [len(history.segments) for history, _ in histories]
         self._capture = joined([*(history for history, _ in histories), capture.where(kept)])
@@ -192,26 +187,20 @@ class OpenConnections:
             return _nothing()
         part, own, _ = part_of(capture, parts, chosen)
         connections, directions = tables_of(part, own)
-        self.facts.oversized += oversized(
-            part.segments["payload_bytes"], own.direction, directions["mss_bytes"]
-        )
+        self.facts.oversized += oversized(part.segments["payload_bytes"], own.direction, directions["mss_bytes"])
         busiest, packets = busiest_sender(directions)
         if packets > self._busiest:
             self._busiest = packets
             self.facts.steps = steps_of(part, own, directions, busiest)
         return _of(connections, directions, part, numbers[chosen])
 
-    def _fold(
-        self, capture: CaptureTables, parts: Partition, numbers: Array, chosen: Array, closed: Array
-    ) -> Folding:
+    def _fold(self, capture: CaptureTables, parts: Partition, numbers: Array, chosen: Array, closed: Array) -> Folding:
         """Count the segments of the chosen connections that were not counted before.
 
         After this, these segments can be discarded.
         """
         part, own, mask = part_of(capture, parts, chosen)
-        folding = Folding(
-            part, own, mask, self._fresh[mask], chosen, numbers[chosen], closed[chosen], self.limits
-        )
+        folding = Folding(part, own, mask, self._fresh[mask], chosen, numbers[chosen], closed[chosen], self.limits)
         now = folding.now
         aggregated = [self._aggregated.setdefault(n, Aggregated.empty()) for n in folding.numbers.tolist()]
         fold(aggregated, now, folding.before, folding.capture, own, folding.fresh)
@@ -264,18 +253,14 @@ def _followed(parts: Partition) -> Array:
 
 def _attempts(flags: Array, parts: Partition) -> Array:
     """Return which connections consist only of SYNs from one endpoint: they were never answered."""
-    syn = np.bincount(
-        parts.direction[np.flatnonzero(flags & np.uint16(Flag.SYN))], minlength=2 * parts.connections
-    )
+    syn = np.bincount(parts.direction[np.flatnonzero(flags & np.uint16(Flag.SYN))], minlength=2 * parts.connections)
     packets = np.diff(parts.bounds)
     one_sided = packets.reshape(-1, 2).min(axis=1) == 0
     attempts: Array = one_sided & (syn == packets).reshape(-1, 2).all(axis=1)
     return attempts
 
 
-def part_of(
-    capture: CaptureTables, parts: Partition, chosen: Array
-) -> tuple[CaptureTables, Partition, Array]:
+def part_of(capture: CaptureTables, parts: Partition, chosen: Array) -> tuple[CaptureTables, Partition, Array]:
     """Return the segments of some connections, their partition, and their rows in the capture.
 
     Parameters

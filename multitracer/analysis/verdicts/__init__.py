@@ -6,14 +6,13 @@ the receiver's trace, the link's log). `copies.py` has the retransmissions with 
 combines the evidence: a record of arrivals decides; without one, a proof that an earlier transmission arrived
 has priority over a sign that it did not. docs/verdicts.md has the rules.
 
-Reasons for these rules. If a receiver's trace or the link's log shows the arrivals, they are facts that
-nothing overrides. From the sender's packets alone, an ACK that only an earlier transmission can have caused
-is a proof. Signs of loss are weaker, since a lost ACK or a queue can also cause them. Without a proof or a
-sign the verdict is `undecided`, because a wrong verdict costs a user more than none. Each rule was kept,
-limited or removed by its results on transfers of known truth (tests/corpus; goals: precision 98 %, recall 95
-%). For example, late ACKs of a narrow link made 102 of 109 verdicts `necessary` wrong, so retransmissions
-that follow a spurious one are exempt. Causes are compared with the kernel's own counters in every recorded
-session.
+Reasons for these rules. If a receiver's trace or the link's log shows the arrivals, they are facts that nothing
+overrides. From the sender's packets alone, an ACK that only an earlier transmission can have caused is a proof. Signs
+of loss are weaker, since a lost ACK or a queue can also cause them. Without a proof or a sign the verdict is
+`undecided`, because a wrong verdict costs a user more than none. Each rule was kept, limited or removed by its results
+on transfers of known truth (tests/corpus; goals: precision 98 %, recall 95 %). For example, late ACKs of a narrow link
+made 102 of 109 verdicts `necessary` wrong, so retransmissions that follow a spurious one are exempt. Causes are
+compared with the kernel's own counters in every recorded session.
 """
 
 from __future__ import annotations
@@ -56,13 +55,7 @@ from multitracer.analysis.verdicts.trigger import (
     trigger_of,
     unacknowledged_at_sender,
 )
-from multitracer.analysis.verdicts.words import (
-    Necessity,
-    RetransmissionCause,
-    VerdictEvidence,
-    evidence_words,
-    word,
-)
+from multitracer.analysis.verdicts.words import Necessity, RetransmissionCause, VerdictEvidence, evidence_words, word
 from multitracer.schemas.tcp import VERDICTS
 from multitracer.tables import NA, Table
 
@@ -99,9 +92,7 @@ _SPEAKS_FOR_LOSS = np.uint32(
     | VerdictEvidence.NO_D_SACK
     | VerdictEvidence.RENEGED
 )
-"""Signs of loss in the sender's packets; those that a receiver's trace refutes are removed from the
-evidence.
-"""
+"""Signs of loss in the sender's packets; those that a receiver's trace refutes are removed from the evidence."""
 _AT_SENDER = (0, 1)
 """Values of `vantage` in the directions table: near the sender, or not known to be elsewhere."""
 
@@ -113,15 +104,13 @@ class OtherLogs:
     receiver: Table | None = None
     """TCP_SEGMENTS of the same connection as captured at the receiver."""
     came: Callable[[], Array | None] = lambda: None
-    """Returns, for each row of the sender's segments, its row in the receiver's trace, as `came_at` does;
-    None: `came_at` is called.
-    """
+    """Returns, for each row of the sender's segments, its row in the receiver's trace, as `came_at` does; None:
+    `came_at` is called."""
     came_back: Callable[[], Array | None] = lambda: None
     """The same for the segments that the receiver sent."""
     arrived: Array | None = None
-    """For each row of the sender's segments, int8, from the link's log: 1 if it reached the receiving TCP
-    intact, 0 if it did not, NA unknown. The receiver's trace has priority.
-    """
+    """For each row of the sender's segments, int8, from the link's log: 1 if it reached the receiving TCP intact, 0 if
+    it did not, NA unknown. The receiver's trace has priority."""
     state: Table | None = None
     """JOINED_STATE of the sender."""
     events: Table | None = None
@@ -259,10 +248,7 @@ def _signs(copies: Retransmissions, *, at_sender: bool) -> _Signs:
         VerdictEvidence.RENEGED: copies.reneged,
     }
     if at_sender:
-        proofs[VerdictEvidence.EARLY_ACK], arrived[VerdictEvidence.ACK_IGNORED] = (
-            early(copies),
-            ignored(copies),
-        )
+        proofs[VerdictEvidence.EARLY_ACK], arrived[VerdictEvidence.ACK_IGNORED] = (early(copies), ignored(copies))
         lost, unclear = arrived[VerdictEvidence.ACK_IGNORED], np.zeros(len(copies), dtype=bool)
     else:
         proofs[VerdictEvidence.PASSED_BEFORE] = passed_before(copies)
@@ -272,9 +258,7 @@ def _signs(copies: Retransmissions, *, at_sender: bool) -> _Signs:
     in_vain = reported_ranges(copies, np.where(_any(proofs) | echoed, copies.nowhere, reported))
     proofs[VerdictEvidence.F_RTO] = f_rto(copies, _any(proofs | arrived), in_vain, within_ns=within_ns)
     if at_sender:
-        needed[VerdictEvidence.LOST_BEHIND] = lost_behind(copies) & ~behind_proved(
-            copies, _any(proofs | arrived)
-        )
+        needed[VerdictEvidence.LOST_BEHIND] = lost_behind(copies) & ~behind_proved(copies, _any(proofs | arrived))
     unanswered = answered_in_vain(copies, reported) | before_any_answer(copies)
     unanswered &= (echoed | duplicate) & ~_any(proofs)
     return _Signs(proofs, arrived, needed, unanswered | lost, unclear)
@@ -310,9 +294,7 @@ def _by_arrivals(copies: Retransmissions, arrived: Array, necessity: Array, evid
     evidence[known] |= np.uint32(VerdictEvidence.LINK_LOG)
 
 
-def _by_receiver(
-    copies: Retransmissions, logs: OtherLogs, receiver: Table, necessity: Array, evidence: Array
-) -> None:
+def _by_receiver(copies: Retransmissions, logs: OtherLogs, receiver: Table, necessity: Array, evidence: Array) -> None:
     """Correct `necessity` and `evidence`, in place, by what the receiver's capture shows."""
     segments = copies.segments
     reverse = bool(segments["reverse"][copies.exchanges.own].any())

@@ -1,7 +1,6 @@
 """Evidence in the ACKs: whether an earlier transmission or the retransmission itself caused them.
 
-All rules assume a path that preserves the order of packets, and receivers that acknowledge the data they
-have.
+All rules assume a path that preserves the order of packets, and receivers that acknowledge the data they have.
 
 In this file, `copies` are the retransmissions that are judged. The *earlier transmission* of a retransmission
 is the last one before it with the same data. The file has the rules for timestamps (RFC 7323, section 5.4:
@@ -33,9 +32,8 @@ if TYPE_CHECKING:
 _JITTER_NS = NS_PER_MS // 5
 """Jitter of hosts, ns: if a round trip is shorter, its duration shows nothing."""
 SURELY_EARLY = 0.75
-"""Share of the minimum RTT below which an ACK is certainly too early: RTT samples may contain a delayed
-ACK, but the ACK of a duplicate is immediate.
-"""
+"""Share of the minimum RTT below which an ACK is certainly too early: RTT samples may contain a delayed ACK, but the
+ACK of a duplicate is immediate."""
 
 
 def early(copies: Retransmissions) -> Array:
@@ -85,13 +83,12 @@ def sacked_before(copies: Retransmissions) -> Array:
 def eifel(copies: Retransmissions) -> tuple[Array, Array]:
     """Return two masks: ACKs that echo an earlier transmission, and ACKs that echo the retransmission.
 
-    The masks have an element for each retransmission (RFC 3522). The first ACK that covers a retransmission
-    echoes the segment that last moved the receiver's left edge (RFC 7323, section 4.3). If that segment was
-    sent before the retransmission, the retransmission did not move the edge. This proves nothing if the
-    retransmission is behind the left edge, because the ACK of the other segment may have been delayed until
-    both had arrived. But the ACK was not delayed if data above had arrived before, since out-of-order data
-    are acknowledged immediately. An echo belongs to the retransmission only if its timestamp differs from
-    that of the earlier transmission, because clocks are coarse.
+    The masks have an element for each retransmission (RFC 3522). The first ACK that covers a retransmission echoes the
+    segment that last moved the receiver's left edge (RFC 7323, section 4.3). If that segment was sent before the
+    retransmission, the retransmission did not move the edge. This proves nothing if the retransmission is behind the
+    left edge, because the ACK of the other segment may have been delayed until both had arrived. But the ACK was not
+    delayed if data above had arrived before, since out-of-order data are acknowledged immediately. An echo belongs to
+    the retransmission only if its timestamp differs from that of the earlier transmission, because clocks are coarse.
 
     Returns
     -------
@@ -129,9 +126,7 @@ def _in_order_before(copies: Retransmissions, edge: Array, echo: Array) -> Array
     return above & resent
 
 
-def f_rto(
-    copies: Retransmissions, proved: Array, in_vain: tuple[Array, Array], *, within_ns: Array | int = 0
-) -> Array:
+def f_rto(copies: Retransmissions, proved: Array, in_vain: tuple[Array, Array], *, within_ns: Array | int = 0) -> Array:
     """Return which retransmissions were acknowledged before some data below them arrived.
 
     Such an ACK left the receiver before those data arrived, and so before the retransmission, which was sent
@@ -344,12 +339,10 @@ def _overtaken_by_echo(copies: Retransmissions, last: Array) -> Array:
 
 
 _RATES_HZ = np.array([1, 2, 10, 100, 250, 1000, 1_000_000])
-"""Typical rates of timestamp clocks, Hz: RFC 7323, 5.4, allows 1 to 1000; in use are 2 (old BSD), 10, 100,
-250 and 1000, and 10^6 (Linux 6.7).
-"""
+"""Typical rates of timestamp clocks, Hz: RFC 7323, 5.4, allows 1 to 1000; in use are 2 (old BSD), 10, 100, 250 and
+1000, and 10^6 (Linux 6.7)."""
 _APART = 0.1
-"""Maximum relative distance of a measured rate from a typical one, caused by delays of the first and the
-last packet.
+"""Maximum relative distance of a measured rate from a typical one, caused by delays of the first and the last packet.
 """
 _MIN_NS = NS_PER_S
 """Minimum time for the measurement of a rate, ns."""
@@ -484,9 +477,7 @@ def left_before(copies: Retransmissions, min_ns: Array | int) -> Array:
     fastest_ns = left_ns + reduce_groups(np.minimum, time_ns - left_ns, back.bounds, empty=0)[exchange]
     error_ns = tick + _DRIFT * (segments["time_ns"][back.last] - segments["time_ns"][back.first])
     place = np.minimum(np.searchsorted(back.rows, copies.report), len(back.rows) - 1)
-    there = (
-        (back.rows[place] == copies.report) & (copies.report > copies.row) & (copies.report < copies.nowhere)
-    )
+    there = (back.rows[place] == copies.report) & (copies.report > copies.row) & (copies.report < copies.nowhere)
     sent_ns = segments["time_ns"][copies.row]
     early: Array = there & (fastest_ns[place] + error_ns[copies.exchange] < sent_ns + min_ns)
     early &= tick[copies.exchange] != NA
@@ -536,9 +527,8 @@ def dsacked(copies: Retransmissions) -> Array:
 def reported_ranges(copies: Retransmissions, reported: Array) -> tuple[Array, Array]:
     """Return begin and end of the range of sequence numbers that each retransmission's D-SACK reports.
 
-    The end is the number after the last one. If segments are joined before the capture (offload), the D-SACK
-    reports only one of them, and the others may have been needed. Without a D-SACK, the range is that of the
-    retransmission.
+    The end is the number after the last one. If segments are joined before the capture (offload), the D-SACK reports
+    only one of them, and the others may have been needed. Without a D-SACK, the range is that of the retransmission.
 
     Parameters
     ----------
@@ -668,8 +658,7 @@ def arrived_at(segments: Table, came: Array, *, reverse: bool) -> Array:
     Returns
     -------
     ndarray of int8, shape (n_segments,)
-        1 if it does, 0 if it does not, NA before the begin and after the end of that trace, and in the other
-        direction.
+        1 if it does, 0 if it does not, NA before the begin and after the end of that trace, and in the other direction.
     """
     there = came != NA
     arrived = np.full(len(segments), NA, dtype=np.int8)

@@ -19,14 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.intervals import (
-    distinct,
-    first_painters,
-    places,
-    reduce_groups,
-    span_minimum,
-    spans,
-)
+from multitracer.analysis.intervals import distinct, first_painters, places, reduce_groups, span_minimum, spans
 from multitracer.analysis.kind import SegmentKind
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -94,9 +87,7 @@ class SequenceGrid:
 
 
 _MOST_ROWS = 1 << 18
-"""Maximum number of rows that are processed together, unless one judged direction has more; it bounds the
-memory.
-"""
+"""Maximum number of rows that are processed together, unless one judged direction has more; it bounds the memory."""
 _MOST_UNITS = 1 << 42  # 1,024 sequence spaces of 2^32
 _MOST_NS = 1 << 60
 """Maximum length of the axes: all sums stay within 64 bits. A longer judged direction is processed alone."""
@@ -165,10 +156,7 @@ class Exchanges:
             units, times_ns = (each.shifts(chosen) for each in stretches)
             moved = _moved(segments.take(rows), units, times_ns, np.diff(ends))
             own_blocks = _moved_blocks(sacks, blocks, chosen, ends[:-1] - bounds[chosen], units)
-            yield (
-                rows,
-                cls(moved, own_blocks, moved["reverse"] == np.repeat(reverse, np.diff(ends)), ends, units),
-            )
+            yield (rows, cls(moved, own_blocks, moved["reverse"] == np.repeat(reverse, np.diff(ends)), ends, units))
 
     def __len__(self) -> int:
         return len(self.zero)
@@ -273,9 +261,7 @@ def _times_of(segments: Table, bounds: Array) -> _Stretches:
 
     A connection with unknown times gets a range that is too long to share the axis.
     """
-    first, last = (
-        reduce_groups(ufunc, segments["time_ns"], bounds, empty=0) for ufunc in (np.minimum, np.maximum)
-    )
+    first, last = (reduce_groups(ufunc, segments["time_ns"], bounds, empty=0) for ufunc in (np.minimum, np.maximum))
     half_ns = last // 2 - first // 2  # the whole may be beyond 64 bits
     sane = (first != NOT_A_TIME) & (half_ns < _MOST_NS // 8)
     clearance_ns = np.where(sane, 2 * half_ns + 1, 0) + _APART_NS
@@ -389,9 +375,7 @@ class Reported:
     """Whether SACKs had reported it before it was sent, and the receiver then discarded it."""
 
 
-def reported(
-    reports: SackReports, row: Array, begin: Array, end: Array, reached: Array, *, nowhere: Array
-) -> Reported:
+def reported(reports: SackReports, row: Array, begin: Array, end: Array, reached: Array, *, nowhere: Array) -> Reported:
     """Return the SACK reports of retransmissions, and whether the receiver discarded reported data.
 
     Parameters
@@ -410,16 +394,12 @@ def reported(
     by = np.where((anew < row) | (ever < row), anew, ever)
     next_stop = np.append(stops, rows)[np.searchsorted(stops, row)]
     gone = (by < row) & (next_stop < answer)
-    doubtful = (
-        (by < row) & (next_stop == answer) & (answer < nowhere)
-    )  # it may have come before that ACK left
+    doubtful = (by < row) & (next_stop == answer) & (answer < nowhere)  # it may have come before that ACK left
     reneged = gone | ((ever < row) & (anew > row))
     return Reported(np.where(gone | doubtful, nowhere, by), reneged)
 
 
-def _within_epochs(
-    reports: SackReports, stops: Array, row: Array, begin: Array, end: Array, *, nowhere: int
-) -> Array:
+def _within_epochs(reports: SackReports, stops: Array, row: Array, begin: Array, end: Array, *, nowhere: int) -> Array:
     """Return the row at which SACK blocks had reported both the first and the last byte of each range.
 
     Only blocks since the last stop before `row` count. A stop is an ACK that shows that the receiver
@@ -469,9 +449,8 @@ class Retransmissions:
     zero: Array
     """Axis position of relative sequence number 0 of its judged direction."""
     earlier: Array
-    """Row of the last earlier transmission that begins at the same sequence number, else of the first one
-    that contains it.
-    """
+    """Row of the last earlier transmission that begins at the same sequence number, else of the first one that contains
+    it."""
     answer: Array
     """Row of the first ACK that covers it cumulatively."""
     sacked: Array
@@ -504,8 +483,7 @@ class Retransmissions:
         ----------
         exchanges : Exchanges
         at_sender : bool
-            Whether they were captured at the data's sender; elsewhere it is unknown which ACKs arrived
-            damaged.
+            Whether they were captured at the data's sender; elsewhere it is unknown which ACKs arrived damaged.
         """
         segments, own = exchanges.segments, exchanges.own
         kind = segments["kind"]

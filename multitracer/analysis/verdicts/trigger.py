@@ -20,10 +20,9 @@ Rules for the sender's packets
 
 Rules for a capture at the receiver, or in the middle
 -----------------------------------------------------
-The order of packets at the capture point is that of the sender in one direction, and that of the receiver in
-the other. So a proof that a transmission arrived is valid at any point. What the sender knew when it sent
-must be inferred: an ACK that passed the point cannot have had an effect before it had reached the sender and
-a segment had come back.
+The order of packets at the capture point is that of the sender in one direction, and that of the receiver in the other.
+So a proof that a transmission arrived is valid at any point. What the sender knew when it sent must be inferred: an ACK
+that passed the point cannot have had an effect before it had reached the sender and a segment had come back.
 
 Rules for reports of the sender's kernel
 ----------------------------------------
@@ -57,17 +56,14 @@ if TYPE_CHECKING:
 
 _DUP_THRESH = 3  # RFC 5681, section 3.2: the third duplicate ACK triggers a fast retransmit
 _DUE = 0.8
-"""Minimum share of the timeout of RFC 6298 that must have passed: a kernel's own timeout may be this much
-shorter.
-"""
+"""Minimum share of the timeout of RFC 6298 that must have passed: a kernel's own timeout may be this much shorter."""
 _LATE_NS = 10 * NS_PER_MS
 """Maximum delay of a busy host's reaction to an ACK, ns."""
 _AT_ONCE_NS = NS_PER_MS
 """Typical maximum delay of a host's reaction, ns; it is usually some microseconds."""
 _ROUND_TRIP_PART = 4
-"""Divisor of the RTT: before the timer is due, the reaction to an ACK may be delayed by a quarter of the
-RTT. Not measured.
-"""
+"""Divisor of the RTT: before the timer is due, the reaction to an ACK may be delayed by a quarter of the RTT. Not
+measured."""
 _TIMEOUTS = 3
 """Maximum idle gap in timeouts that one timeout ended; a longer one may contain several. Not measured."""
 
@@ -89,9 +85,7 @@ class Trigger:
     highest: Array
     """The highest byte sent before."""
     waited_ns: Array
-    """Time since the last ACK of new data, or since the last transmission of this range if that was later,
-    ns.
-    """
+    """Time since the last ACK of new data, or since the last transmission of this range if that was later, ns."""
     rto_ns: Array
     """The RFC 6298 timeout from the samples until then, ns."""
     directly: Array
@@ -99,9 +93,7 @@ class Trigger:
     too_soon: Array
     """Whether it came sooner after the earlier transmission than any ACK can."""
     overdue: Array
-    """Whether it is the oldest segment, was resent before, the timer is due, and the receiver sends no
-    SACK.
-    """
+    """Whether it is the oldest segment, was resent before, the timer is due, and the receiver sends no SACK."""
     is_complete: bool = True
     """Whether this is all that the sender knew; in a capture made elsewhere a part of it is missing."""
 
@@ -319,9 +311,8 @@ class _Sender:
 _AWAY_LATE_NS = 10 * NS_PER_MS
 """Maximum delay of a busy host's reaction to an ACK, ns."""
 _BURST = 64
-"""Maximum number of segments after a retransmission that are searched for the next new data; beyond, the
-result is unknown.
-"""
+"""Maximum number of segments after a retransmission that are searched for the next new data; beyond, the result is
+unknown."""
 _LONGER = 1.5
 """Ratio to the minimum RTT from which a segment is not a reaction to what passed before."""
 
@@ -359,9 +350,8 @@ def trigger_away(copies: Retransmissions) -> Trigger:
 def _known_at_far_end(copies: Retransmissions, row: Array, far_ns: Array) -> Array:
     """Return the first row that the sender cannot have received before it sent the segment at `row`.
 
-    Not received are segments that were captured less than a round trip (from capture point to sender and
-    back) before, and those newer than the timestamp that the segment echoes. The sender of a SYN without ACK
-    has received nothing.
+    Not received are segments that were captured less than a round trip (from capture point to sender and back) before,
+    and those newer than the timestamp that the segment echoes. The sender of a SYN without ACK has received nothing.
     """
     segments = copies.segments
     forward_ns = np.maximum.accumulate(segments["time_ns"])
@@ -392,9 +382,7 @@ def _away_idle(copies: Retransmissions, una: Array, far_ns: Array) -> Array:
     idle_ns = time_ns[row] - time_ns[copies.before(row)]
     before, idle_gap_ns, is_answered = _idle_gap(copies)
     late = is_answered & (una > copies.reached_before(_known_at_far_end(copies, before, far_ns)))
-    idle: Array = ((row > copies.first) & (idle_ns > path_ns) & ~late) | (
-        ~is_answered & (idle_gap_ns > path_ns)
-    )
+    idle: Array = ((row > copies.first) & (idle_ns > path_ns) & ~late) | (~is_answered & (idle_gap_ns > path_ns))
     return idle
 
 
@@ -464,9 +452,8 @@ def _goes_on(copies: Retransmissions) -> Array:
 def _echoes(copies: Retransmissions) -> tuple[Array, Array]:
     """Return two masks: the sender later echoed an earlier ACK, or it echoed only later ACKs.
 
-    An earlier ACK is one that passed the capture point before the retransmission. The first ACK that covers
-    the retransmission must have a new timestamp, because a coarse clock cannot distinguish ACKs of the same
-    tick.
+    An earlier ACK is one that passed the capture point before the retransmission. The first ACK that covers the
+    retransmission must have a new timestamp, because a coarse clock cannot distinguish ACKs of the same tick.
     """
     segments, row, exchanges, exchange = copies.segments, copies.row, copies.exchanges, copies.exchange
     acks = has(segments["flags"], Flag.ACK)
@@ -547,9 +534,7 @@ def _by_reports(copies: Retransmissions, resent: Table, cause: Array, evidence: 
     reported = _with_parts(copies, report_ns, spoken_of[known])
     refused = _with_parts(copies, report_ns, spoken_of[known & (resent["left_host"] == 0)])
     traced = (time_ns >= report_ns[0] - _TRACED_NS) & (time_ns <= report_ns[-1] + _TRACED_NS)
-    unreported = (
-        traced & ~reported & (copies.begin > copies.zero)
-    )  # a SYN-ACK is resent where nothing is traced
+    unreported = traced & ~reported & (copies.begin > copies.zero)  # a SYN-ACK is resent where nothing is traced
     evidence[reported | unreported] |= np.uint32(VerdictEvidence.KERNEL_EVENT)
     cause[(cause == RetransmissionCause.LOCAL_DROP) & reported] = (
         RetransmissionCause.TAIL_LOSS_PROBE
@@ -580,11 +565,7 @@ def _spoken_of(time_ns: Array, report_ns: Array) -> Array:
     after the report, within the offset of the clocks, or far before it.
     """
     spoken_of = np.full(len(report_ns), -1)
-    for ahead_ns, reach_ns in (
-        (0, _TRACED_NS),
-        (_CLOCKS_NS, _TRACED_NS),
-        (_TOLD_LATE_NS, 2 * _TOLD_LATE_NS),
-    ):
+    for ahead_ns, reach_ns in ((0, _TRACED_NS), (_CLOCKS_NS, _TRACED_NS), (_TOLD_LATE_NS, 2 * _TOLD_LATE_NS)):
         waiting = np.flatnonzero(spoken_of < 0)
         free = np.setdiff1d(np.arange(len(time_ns)), spoken_of)
         last = _last_free(time_ns[free], report_ns[waiting] + ahead_ns, reach_ns)
@@ -606,9 +587,7 @@ def _last_free(time_ns: Array, report_ns: Array, reach_ns: int) -> Array:
     return taken
 
 
-def by_readings(
-    copies: Retransmissions, trigger: Trigger, state: Table, cause: Array, evidence: Array
-) -> None:
+def by_readings(copies: Retransmissions, trigger: Trigger, state: Table, cause: Array, evidence: Array) -> None:
     """Correct `cause` and `evidence`, in place, by readings of the sender's variables.
 
     Parameters

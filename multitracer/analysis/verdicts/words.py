@@ -14,14 +14,12 @@ class RetransmissionCause(IntEnum):
     SLOW_START = 2
     """Resent on ACKs after a timeout, in state Loss (TCPSlowStartRetrans)."""
     FAST = 3
-    """Resent because of three duplicate ACKs or SACK-based loss detection (RFC 6675), or in the recovery
-    that follows (TCPFastRetrans).
-    """
+    """Resent because of three duplicate ACKs or SACK-based loss detection (RFC 6675), or in the recovery that follows
+    (TCPFastRetrans)."""
     TAIL_LOSS_PROBE = 4
     """Tail loss probe, RFC 8985, section 7 (TCPLossProbes without new data)."""
     LOCAL_DROP = 5
-    """The host itself dropped the earlier transmission and sent it again; for the kernel this is not a
-    retransmission.
+    """The host itself dropped the earlier transmission and sent it again; for the kernel this is not a retransmission.
     """
 
 
@@ -34,9 +32,7 @@ class Necessity(IntEnum):
     SPURIOUS = 2
     """An earlier transmission arrived, and its ACK reached the sender, independent of this retransmission."""
     ACK_LOST = 3
-    """An earlier transmission arrived, but no ACK that covers it reached the sender before the ACK of this
-    one.
-    """
+    """An earlier transmission arrived, but no ACK that covers it reached the sender before the ACK of this one."""
 
 
 class VerdictEvidence(IntFlag):
@@ -51,19 +47,13 @@ class VerdictEvidence(IntFlag):
     EIFEL = 0x0008
     """The ACK echoes a timestamp older than that of this retransmission (RFC 3522)."""
     F_RTO = 0x0010
-    """The ACK lacks data that were sent once, before this retransmission, and arrived later (after RFC
-    5682).
-    """
+    """The ACK lacks data that were sent once, before this retransmission, and arrived later (after RFC 5682)."""
     EARLY_ACK = 0x0020
     """The ACK came before this retransmission, or sooner after it than the minimum RTT."""
     HELD = 0x4_0000
-    """An ACK of the segment that filled a hole below covered this one and data never resent: the receiver
-    had both.
-    """
+    """An ACK of the segment that filled a hole below covered this one and data never resent: the receiver had both."""
     ACK_IGNORED = 0x8_0000
-    """An ACK that covers it was captured long before; it was damaged, since the sender did not react to
-    it.
-    """
+    """An ACK that covers it was captured long before; it was damaged, since the sender did not react to it."""
     SACKED = 0x20_0000
     """A SACK had reported it before it was sent: the sender had discarded its scoreboard, or ignores SACK."""
     PASSED_BEFORE = 0x80_0000

@@ -181,9 +181,7 @@ def table(caption: str, heads: Heads, rows: Iterable[Sequence[Markup]], *, filte
         Identifier of a text box above the table, which filters the rows; by default there is no box.
     """
     columns = (
-        element(
-            "th", element("button", name, type="button"), scope="col", class_="number" if is_number else None
-        )
+        element("th", element("button", name, type="button"), scope="col", class_="number" if is_number else None)
         for name, is_number in heads
     )
     lines = [element("tr", *row) for row in rows]
@@ -225,9 +223,7 @@ def bar(part: float, complete: float) -> Markup:
     """Return a table cell with `part` as a percentage of `complete`, and a bar; empty if `complete` is 0."""
     if not complete:
         return number(None, str)
-    drawn = (
-        element("span", class_="share", style=f"width:{part / complete * _WIDEST_EM:.2f}em") if part else None
-    )
+    drawn = element("span", class_="share", style=f"width:{part / complete * _WIDEST_EM:.2f}em") if part else None
     words = element("span", share(part, complete), class_="percent")
     return element("td", drawn, words, class_="number", data_value=part / complete)
 

@@ -66,14 +66,11 @@ def headline_text(numbers: Quality, reasons: Sequence[BadSecondReason], hexagon:
     sentences = [f"{good}: {', '.join(words)}." if words else f"{good}."]
     if reasons:
         first = reasons[0]
-        sentences.append(
-            f"Main cause of the bad time: {_reason(first.name)} ({share(first.seconds, numbers.bad)})."
-        )
+        sentences.append(f"Main cause of the bad time: {_reason(first.name)} ({share(first.seconds, numbers.bad)}).")
     if hexagon is not None:
         where = f"{hexagon['lat_deg']:.4f}, {hexagon['lon_deg']:.4f}"
         sentences.append(
-            f"The worst place lies around {where}: bad for {_span(hexagon['bad'])} of "
-            f"{_span(hexagon['judged'])}."
+            f"The worst place lies around {where}: bad for {_span(hexagon['bad'])} of {_span(hexagon['judged'])}."
         )
     return " ".join(sentences)
 
@@ -182,9 +179,7 @@ def _limits(limits: Sequence[Cost]) -> Markup:
 
 def _findings(findings: Sequence[Row]) -> Markup:
     if not findings:
-        return element(
-            "p", "No findings: no transfer shows a known fault, or no transfer could be explained."
-        )
+        return element("p", "No findings: no transfer shows a known fault, or no transfer could be explained.")
     heads = (
         ("Finding", False), ("Cost", True), ("Sessions", True), ("Times", True), ("Costliest example", False),
     )  # fmt: skip
@@ -194,11 +189,7 @@ def _findings(findings: Sequence[Row]) -> Markup:
             seconds(row["cost_s"]),
             number(row["sessions"], lambda n: f"{n:,}"),
             number(row["rows"], lambda n: f"{n:,}"),
-            text(
-                printable(row["worst"]["sentence"] or ""),
-                element("em", f" {_session(row['worst'])}"),
-                wrap=True,
-            ),
+            text(printable(row["worst"]["sentence"] or ""), element("em", f" {_session(row['worst'])}"), wrap=True),
         ]
         for row in findings
     ]
@@ -232,8 +223,7 @@ def _cells(cells: Sequence[Row]) -> Markup:
         return element("p", "Not known: no session has a log of the radio.")
     heads = (("Cell", False), *GROUP_HEADS, ("Level", True))
     rows = [
-        [text(_cell(row)), *group_cells(row), number(row["level_dbm"], lambda dbm: f"{dbm:.0f} dBm")]
-        for row in cells
+        [text(_cell(row)), *group_cells(row), number(row["level_dbm"], lambda dbm: f"{dbm:.0f} dBm")] for row in cells
     ]
     return element("div", table("Cells", heads, rows, filter_id="cells"), _more(cells))
 

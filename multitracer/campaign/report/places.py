@@ -37,8 +37,7 @@ MOST_SQUARES = 40_000
 _WIDTHS_M = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
 """Widths of the hexagons between opposite sides, in m.
 
-The smallest width with few enough hexagons is used.
-"""
+The smallest width with few enough hexagons is used."""
 _MIDDLE = (
     "SELECT degrees(atan2(avg(sin(radians(lon_deg))), avg(cos(radians(lon_deg))))) AS lon_deg "
     "FROM seconds WHERE lat_deg IS NOT NULL AND lon_deg IS NOT NULL"
@@ -49,9 +48,7 @@ _NUMBERS = """count(*) AS seconds, count(DISTINCT session) AS sessions,
     CASE WHEN sum(sent) > 0 THEN sum(lost) / sum(sent) END AS loss,
     avg(rsrp_dbm) AS rsrp_dbm, avg(rscp_dbm) AS rscp_dbm, avg(rssi_dbm) AS rssi_dbm, avg(rsrq_db) AS rsrq_db,
     avg(sinr_db) AS sinr_db, mode(limited_by) AS limited_by"""
-"""Columns of a map cell in SQL: means over seconds, but the median of RTT, because few values dominate its
-mean.
-"""
+"""Columns of a map cell in SQL: means over seconds, but the median of RTT, because few values dominate its mean."""
 
 
 class Plane(NamedTuple):
@@ -262,13 +259,7 @@ def map_document(places: CampaignMap) -> Document:
     if _is_known(levels[0], "limited_by"):
         colours = [LIMITS[limit] for limit in Limit]
         quantities.append(
-            {
-                "key": "limited_by",
-                "title": "Most frequent limit",
-                "unit": "",
-                "words": _LIMITS,
-                "colours": colours,
-            }
+            {"key": "limited_by", "title": "Most frequent limit", "unit": "", "words": _LIMITS, "colours": colours}
         )
     return {"levels": levels, "quantities": quantities, "missing": MISSING}
 
@@ -290,13 +281,10 @@ def _quantity(key: str, scale: Scale) -> Document:
 def _level(places: CampaignMap, cells: pa.Table, width_m: float) -> Document:
     columns = cells.to_pydict()
     columns["bad_share"] = [
-        bad / judged if judged else None
-        for bad, judged in zip(columns["bad"], columns["judged"], strict=True)
+        bad / judged if judged else None for bad, judged in zip(columns["bad"], columns["judged"], strict=True)
     ]
     values = {key: [_rounded(each, scale) for each in columns[key]] for key, scale in _SCALES.items()}
-    values["limited_by"] = [
-        _LIMITS.index(each) if each in _LIMITS else None for each in columns["limited_by"]
-    ]
+    values["limited_by"] = [_LIMITS.index(each) if each in _LIMITS else None for each in columns["limited_by"]]
     degrees = [places.plane.degrees(x, y) for x, y in zip(columns["x"], columns["y"], strict=True)]
     lat_deg, lon_deg = np.round(np.array(degrees), 6).T.tolist()
     level: Document = {
@@ -342,9 +330,7 @@ def map_section(places: CampaignMap | None, document: Document | None) -> Markup
         element("canvas", tabindex="0", role="img", aria_label=_HINT),
         element("p", "Move the pointer over a cell to see its value.", class_="status", role="status"),
         element("noscript", element("p", "The map needs JavaScript; the worst places are listed below.")),
-        element("p", f"{rest:,} squares with the shortest time are not shown.", class_="muted")
-        if rest
-        else None,
+        element("p", f"{rest:,} squares with the shortest time are not shown.", class_="muted") if rest else None,
         _worst_table(places, width),
         class_="map long",
     )

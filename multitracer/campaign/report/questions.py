@@ -19,13 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import duckdb
 import pyarrow as pa
 
-from multitracer.analysis.mobility.causes import (
-    POOR_RSRQ_DB,
-    POOR_SINR_DB,
-    WEAK_RSCP_DBM,
-    WEAK_RSRP_DBM,
-    WEAK_RSSI_DBM,
-)
+from multitracer.analysis.mobility.causes import POOR_RSRQ_DB, POOR_SINR_DB, WEAK_RSCP_DBM, WEAK_RSRP_DBM, WEAK_RSSI_DBM
 from multitracer.analysis.mobility.stretches import GOOD_BPS, MIN_S, OUTAGE_SHARE, POOR_SHARE
 from multitracer.campaign.query import answer, connection, literal
 from multitracer.campaign.schemas import LIMIT_COLUMNS
@@ -48,8 +42,7 @@ _WANTED = (
 )
 """SQL condition for seconds in which the user waited for data.
 
-The transfer did not wait for the phone's program or its next request, or the test program was loading.
-"""
+The transfer did not wait for the phone's program or its next request, or the test program was loading."""
 _OUT = "coalesce(limited_by = 'outage' OR (limited_by = 'recovery' AND coalesce(part, '') = 'timer'), false)"
 _WEAK = f"coalesce(rsrp_dbm < {WEAK_RSRP_DBM}, rscp_dbm < {WEAK_RSCP_DBM}, rssi_dbm < {WEAK_RSSI_DBM})"
 _POOR = f"coalesce(sinr_db < {POOR_SINR_DB}, rsrq_db < {POOR_RSRQ_DB})"
@@ -113,9 +106,7 @@ class Engine:
     def __init__(self, catalogue: Catalogue) -> None:
         self._connection = connection(catalogue, memory=_MEMORY)
         at = self.row(_TYPICAL)
-        self.bounds = RateBounds(
-            at["typical_bps"] or 0.0, max(OUTAGE_SHARE * (at["usual_bps"] or 0.0), GOOD_BPS)
-        )
+        self.bounds = RateBounds(at["typical_bps"] or 0.0, max(OUTAGE_SHARE * (at["usual_bps"] or 0.0), GOOD_BPS))
         self.judged = _judged(self.bounds)
 
     def __enter__(self) -> Self:
@@ -207,8 +198,7 @@ _MOST_LABELS = 8
 _MOST_VALUES = 100
 """Maximum number of values of a label for a comparison. Not measured.
 
-A label such as a run number has a different value in each session.
-"""
+A label such as a run number has a different value in each session."""
 _CELL = "rat, plmn, cell_id, physical_cell_id, channel"
 _NUMBERS = (
     "count(*) AS seconds, count(bad) AS judged, count(*) FILTER (bad) AS bad, "
@@ -427,9 +417,8 @@ def stretches(engine: Engine) -> list[Row]:
     -------
     list of dict
         `session`, `name`, `path`, `begin_ns` and `end_ns` (ns since 1970), `lost_s` (compared with
-        the typical rate; None if bad only by the radio), `throughput_bps` (mean), `limited_by`, `cell` (a
-        dict), and the
-        medians `level_dbm`, `lat_deg` and `lon_deg`.
+        the typical rate; None if bad only by the radio), `throughput_bps` (mean), `limited_by`, `cell` (a dict), and
+        the medians `level_dbm`, `lat_deg` and `lon_deg`.
     """
     rows = engine.rows(
         _STRETCHES.format(

@@ -81,14 +81,8 @@ def write_campaign_report(
         )
         if with_reports:
             reports.write(Request(command=command, assets=theirs), shown)
-        facts = [
-            ("Campaign", catalogue.store.name),
-            ("Snapshot", str(catalogue.snapshot.number)),
-            ("Command", command),
-        ]
-        text = _page(
-            engine, Path(catalogue.store.name).name or catalogue.store.name, rows, reports, facts, assets
-        )
+        facts = [("Campaign", catalogue.store.name), ("Snapshot", str(catalogue.snapshot.number)), ("Command", command)]
+        text = _page(engine, Path(catalogue.store.name).name or catalogue.store.name, rows, reports, facts, assets)
     write(target / INDEX, text)
     return WrittenReport(target / INDEX, list(reports.failed.values()))
 
@@ -97,15 +91,11 @@ def _folder(target: Path, catalogue: Catalogue) -> Path:
     """Make the folder for the report and return it; raise an error if it is inside the campaign."""
     inside = target.resolve()
     if Path(catalogue.store.address) in (inside, *inside.parents):
-        raise InputError(
-            f"{target}: this folder is inside the campaign; choose a folder outside the campaign"
-        )
+        raise InputError(f"{target}: this folder is inside the campaign; choose a folder outside the campaign")
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(
-            f"{target}: cannot create this folder: {error.strerror}; choose another folder"
-        ) from error
+        raise InputError(f"{target}: cannot create this folder: {error.strerror}; choose another folder") from error
     return target
 
 
@@ -180,9 +170,7 @@ def _page(
     document = None if drawn is None else map_document(drawn)
     hexagons = [] if drawn is None else worst(drawn, 1)
     sections = [
-        page.answer_section(
-            numbers, page.headline_text(numbers, reasons(engine), hexagons[0] if hexagons else None)
-        ),
+        page.answer_section(numbers, page.headline_text(numbers, reasons(engine), hexagons[0] if hexagons else None)),
         page.quality_section(numbers),
         map_section(drawn, document),
         page.groups_section(questions.cells(engine), questions.hours(engine), questions.devices(engine)),
@@ -195,9 +183,7 @@ def _page(
     return _document(printable(name), sections, document, assets)
 
 
-def _document(
-    title: str, sections: Sequence[Markup | None], places_: Document | None, assets: Assets | None
-) -> str:
+def _document(title: str, sections: Sequence[Markup | None], places_: Document | None, assets: Assets | None) -> str:
     """Return the HTML of the page; it loads nothing from the network and runs only our own scripts."""
     map_code = [own_file("drive/map_gestures.js"), _own_file("places.js")] if places_ else []
     code = attached(

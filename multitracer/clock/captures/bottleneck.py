@@ -32,17 +32,12 @@ _GROUPS = 24  # a median over 24 groups, so that up to half of them may lie in d
 _MIN_PAIRS = 12  # three groups of four: with fewer nothing tells how far groups differ
 _MIN_ERROR = 0.003  # relative, for bytes that are not seen: 4 in 1,400. Not measured
 _LARGEST_DIFFERENCE = 0.02
-"""Maximum relative difference of the rate between groups of pairs: jitter or pacing causes more, a busy
-link less.
-"""
+"""Maximum relative difference of the rate between groups of pairs: jitter or pacing causes more, a busy link less."""
 _JITTER_NS = 1e8
-"""Jitter of a link that retransmits frames and then delivers several packets at once, ns: some GSM slots.
-Not measured.
+"""Jitter of a link that retransmits frames and then delivers several packets at once, ns: some GSM slots. Not measured.
 """
 _DEEP = 0.4
-"""Share of the typical maximum wait: a packet with a shorter wait may have been late only because of
-jitter.
-"""
+"""Share of the typical maximum wait: a packet with a shorter wait may have been late only because of jitter."""
 _TYPICAL_LARGEST = 0.9  # quantile of the waits: the largest of all may be an outage. Not measured
 _SIGMAS = 3  # standard errors by which the rate may be too slow
 _BORROWED_PACKETS = 4
@@ -81,8 +76,7 @@ def spacing(way: MatchedDirection) -> Spacing | None:
 def _bears(spacing: Spacing, arrived: Array, size_bytes: Array) -> bool:
     """Return whether a link with this rate can have delivered all packets at their arrival times.
 
-    In any interval the link needs at least the time of its bytes, except for jitter of some tenths of a
-    second.
+    In any interval the link needs at least the time of its bytes, except for jitter of some tenths of a second.
     """
     rate = spacing.ns_per_byte * (1 - _SIGMAS * spacing.error)
     order = np.argsort(arrived, kind="stable")
@@ -110,8 +104,7 @@ def _pooled(apart: Array, carried: Array, busy: Array) -> Spacing | None:
 def _carried_bytes(way: MatchedDirection, order: Array) -> Array:
     """Return the bytes on the link from the end of one packet to the end of the next, with headers.
 
-    It is 0 if unknown. The bytes between two segments of one connection are known, even if they were not
-    captured.
+    It is 0 if unknown. The bytes between two segments of one connection are known, even if they were not captured.
     """
     flow, payload, size = way.flow[order], way.payload_bytes[order], way.size_bytes[order]
     known = (np.diff(flow) == 0) & (payload[1:] > 0) & (payload[:-1] > 0)
@@ -125,8 +118,7 @@ def slowest_ns_per_byte(arrived_ns: Array, size_bytes: Array) -> float:
     Parameters
     ----------
     arrived_ns, size_bytes : ndarray of int64 or float64, shape (n_packets,)
-        Packets of one direction. Except for jitter, each interval is at least the transmission time of its
-        bytes.
+        Packets of one direction. Except for jitter, each interval is at least the transmission time of its bytes.
     """
     order = np.argsort(arrived_ns, kind="stable")
     arrived, total = arrived_ns[order], np.cumsum(size_bytes[order])
@@ -150,26 +142,21 @@ def slowest_ns_per_byte(arrived_ns: Array, size_bytes: Array) -> float:
 
 
 _REACH = 12
-"""Number of previous packets that are examined for each packet: more would spread a wrong match, fewer
-would miss the queue of a burst. Not measured.
-"""
+"""Number of previous packets that are examined for each packet: more would spread a wrong match, fewer would miss the
+queue of a burst. Not measured."""
 _CAUTION = 0.002
-"""Relative margin in addition to two standard errors of the rate, for bytes that are not captured
-(padding). Not measured.
-"""
+"""Relative margin in addition to two standard errors of the rate, for bytes that are not captured (padding). Not
+measured."""
 _FEW = 6
 """Number of packets that must agree on a minimum delay: one or two may be wrong matches."""
 _OUTLIER = 0.01  # share of mistaken matches that is tolerated. Not measured
 _TILT = 0.02
-"""Tolerance as a share of the longest wait: an error of the rate changes the delays of long waits. Not
-measured."""
+"""Tolerance as a share of the longest wait: an error of the rate changes the delays of long waits. Not measured."""
 _APART_NS = 1e6  # a host's own jitter: stamps 1 ms apart are no sign of a queue
 _STRETCH = 2 * _REACH
 """Number of packets that one error can affect at most."""
 _ISOLATED = 5
-"""Wrong matches are separated from delays if the gap between them is this many times the gaps above. Not
-measured.
-"""
+"""Wrong matches are separated from delays if the gap between them is this many times the gaps above. Not measured."""
 _WITNESSES = 3  # two may be wrong together (a packet and its copy); three are not
 _RANGE = ("seq", "payload_bytes")
 
@@ -338,21 +325,18 @@ def without_mistakes(flat_ns: Array, waited_ns: Array) -> Array:
 
 
 _SHORTEST_NS, _LONGEST_NS = 4 * NS_PER_MS, 125 * NS_PER_MS
-"""Minimum and maximum slot of a link, ns: the minimum is just below a TDMA frame of GSM (4.615 ms, TS
-45.002); the slot of GSM data is 20 ms.
-"""
+"""Minimum and maximum slot of a link, ns: the minimum is just below a TDMA frame of GSM (4.615 ms, TS 45.002); the slot
+of GSM data is 20 ms."""
 _FARTHEST_NS = 3 * NS_PER_S
 """Maximum time between two compared arrivals, ns: with a drift of 0.1 %, they still fit the slots."""
 _MIN_ARRIVALS = 12  # with fewer, some raster fits any arrivals
 _MOST = 2_000  # enough for a raster of any rate; later arrivals only refine it. Bounds the time
 _ALIKE_NS = NS_PER_MS / 4
-"""Maximum difference of equal distances, ns: a sixteenth of the shortest slot; times of hosts vary less.
-Not measured.
+"""Maximum difference of equal distances, ns: a sixteenth of the shortest slot; times of hosts vary less. Not measured.
 """
 _TOLERANCE, _SHARE = 0.06, 0.9
-"""Tolerance as a share of a slot, and minimum share of the distances within it: 12 % of random distances
-are within ±0.06 of a multiple, but nearly all in a link with slots.
-"""
+"""Tolerance as a share of a slot, and minimum share of the distances within it: 12 % of random distances are within
+±0.06 of a multiple, but nearly all in a link with slots."""
 
 
 def raster_ns(arrived_ns: Array, *, spaced_ns: Array) -> float:
@@ -411,9 +395,7 @@ def _serialization(slot: float, spaced_ns: Array) -> bool:
     """
     parts = spaced_ns / slot
     complete = np.rint(parts)
-    return bool(
-        ((complete >= 1) & (complete <= 3) & (np.abs(parts - complete) < _TOLERANCE / 2 * complete)).any()
-    )
+    return bool(((complete >= 1) & (complete <= 3) & (np.abs(parts - complete) < _TOLERANCE / 2 * complete)).any())
 
 
 _LONG_REACH = 64
@@ -430,13 +412,9 @@ class Side:
     slot_ns: float
     arrived_ns: Array
     slowest_ns_per_byte: float
-    """Maximum time per byte of the link, ns: at a slower one, the data of the busiest time would not have
-    arrived.
-    """
+    """Maximum time per byte of the link, ns: at a slower one, the data of the busiest time would not have arrived."""
     uncertainty_ns: float = 0.0
-    """By how much the minimum delay may be higher if the host's own queue was computed wrongly, ns
-    (`own_queue_ns`).
-    """
+    """By how much the minimum delay may be higher if the host's own queue was computed wrongly, ns (`own_queue_ns`)."""
 
     @property
     def flat_ns(self) -> Array:

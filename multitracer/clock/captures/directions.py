@@ -122,13 +122,7 @@ def both_ways(a: CaptureTables, b: CaptureTables, *, complete: bool = False) -> 
     columns = [a.segments[name][rows_a] for name in ("payload_bytes", "seq", "flow")]
     out, back = (
         MatchedDirection(
-            s,
-            rows_a[m],
-            rows_b[m],
-            elapsed[m],
-            s * difference[m],
-            size[m],
-            *(column[m] for column in columns),
+            s, rows_a[m], rows_b[m], elapsed[m], s * difference[m], size[m], *(column[m] for column in columns)
         )
         for s in (1, -1)
         for m in [sign == s]
@@ -187,9 +181,8 @@ def _pairs_of_hosts(a: CaptureTables) -> tuple[Array, Array]:
 
 
 _LONGEST_DELAY_NS = 10 * NS_PER_S
-"""Maximum delay of a packet, ns; after a longer one it may be drawn in the wrong interval, but no number
-depends on this.
-"""
+"""Maximum delay of a packet, ns; after a longer one it may be drawn in the wrong interval, but no number depends on
+this."""
 
 
 def with_packets(estimates: Sequence[Estimate], near: CaptureTables, far: CaptureTables) -> list[Estimate]:
@@ -201,8 +194,7 @@ def with_packets(estimates: Sequence[Estimate], near: CaptureTables, far: Captur
     order = np.argsort(rows, kind="stable")  # as captured: a clock that was set back repeats its stamps
     others = np.concatenate([ways.out.other_row, ways.back.other_row])
     direction = np.repeat(
-        np.array([EventDirection.FORWARD, EventDirection.BACKWARD], dtype=np.int8),
-        [len(ways.out), len(ways.back)],
+        np.array([EventDirection.FORWARD, EventDirection.BACKWARD], dtype=np.int8), [len(ways.out), len(ways.back)]
     )
     start, end = near.segments["time_ns"][rows[order]], far.segments["time_ns"][others[order]]
     index = _intervals(estimates, start, end, direction[order])

@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.captures.steps import (
-    CLOCKS,
-    SMALLEST_STEP_NS,
-    ClockLabel,
-    Step,
-    placed,
-    rows_of,
-    without,
-)
+from multitracer.clock.captures.steps import CLOCKS, SMALLEST_STEP_NS, ClockLabel, Step, placed, rows_of, without
 from multitracer.clock.model.skew_posterior import LARGEST_SKEW
 from multitracer.units import NS_PER_MS
 
@@ -34,23 +26,18 @@ if TYPE_CHECKING:
 
 
 _SKEWS = 41
-"""Number of skews that are tried, 25 ppm apart: in ten minutes half of that changes a delay by 8 ms, less
-than the smallest step.
-"""
+"""Number of skews that are tried, 25 ppm apart: in ten minutes half of that changes a delay by 8 ms, less than the
+smallest step."""
 _BESIDE = 3
 """Number of packets on each side of a place whose median gives the step there."""
 _PART = 0.6
 """Maximum unexplained share of a step at the best place; with more, that place is no better than others."""
 _MOST_PLACES, _TRIED = 5_000, 40
-"""Maximum number of places that are examined, and of the best ones that are fitted, to bound the time. Not
-measured.
-"""
+"""Maximum number of places that are examined, and of the best ones that are fitted, to bound the time. Not measured."""
 _RIVAL = 0.2
 """A place with at most this much more unexplained than the best one may be the true place."""
 _ALIKE = 0.1
-"""Maximum relative difference between the steps that the minimum delays of the two directions show at such
-a place.
-"""
+"""Maximum relative difference between the steps that the minimum delays of the two directions show at such a place."""
 _MIN_ERROR_NS = NS_PER_MS
 
 
@@ -90,11 +77,7 @@ def hidden_step(flat: Ways, free: Ways, skew: float, *, slot_ns: float) -> Step 
     places = [place for clock in CLOCKS for place in _places(flat, free, clock, skew)]
     places = sorted(place for place in places if place[4] <= _PART * abs(place[3]))
     best = next(
-        (
-            place
-            for place in places[:_TRIED]
-            if missing_ns(without(flat, _step(place, slot_ns))) < SMALLEST_STEP_NS
-        ),
+        (place for place in places[:_TRIED] if missing_ns(without(flat, _step(place, slot_ns))) < SMALLEST_STEP_NS),
         None,
     )
     if best is None:
@@ -104,9 +87,7 @@ def hidden_step(flat: Ways, free: Ways, skew: float, *, slot_ns: float) -> Step 
     likely = [
         its_row
         for its_cost, its_clock, its_row, _, its_error in places
-        if its_clock == clock
-        and (vague or its_cost - cost <= _RIVAL * abs(shift))
-        and its_error <= _ALIKE * abs(shift)
+        if its_clock == clock and (vague or its_cost - cost <= _RIVAL * abs(shift)) and its_error <= _ALIKE * abs(shift)
     ]
     step = _step(best, slot_ns)
     finer = placed(flat, step)

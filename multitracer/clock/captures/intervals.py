@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _FEWEST = 5
-"""Minimum number of packets of a direction on each side of a step; fewer do not show the density of the
-minimum delays.
+"""Minimum number of packets of a direction on each side of a step; fewer do not show the density of the minimum delays.
 """
 _WIDTHS = 3
 """The minimum of n exponential delays is within three mean distances in 95 % of cases (e^-3 = 5 %)."""
@@ -144,7 +143,7 @@ def intervals(ways: Ways, steps: list[Step], *, offset_ns: float, skew: float) -
         shift = {c: sum(s.shift_ns for s in ordered[:n] if s.clock == c) for c in ("a", "b")}
         (first, last), (b_first, b_last) = here, there
         estimated.append(
-            JumpInterval(first, last, b_first, b_last, -shift["a"], shift["b"], error, parts[n], clouds[n]),
+            JumpInterval(first, last, b_first, b_last, -shift["a"], shift["b"], error, parts[n], clouds[n])
         )
     return estimated
 
@@ -260,9 +259,8 @@ def looseness_ns(ways: Ways, skew: float) -> float:
 def gross_rates(ways: Ways) -> list[float]:
     """Return up to two approximate rates of clock B relative to A that exceed the skew of a quartz.
 
-    One is the rate with the lowest delays of all packets, the other the rate with the most space between the
-    minimum delays of both directions. A growing queue misleads the first, a queue that never empties the
-    second.
+    One is the rate with the lowest delays of all packets, the other the rate with the most space between the minimum
+    delays of both directions. A growing queue misleads the first, a queue that never empties the second.
     """
     sides = [_Direction(way) for way in (ways.out, ways.back)]
     guesses = (

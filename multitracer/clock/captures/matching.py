@@ -12,8 +12,7 @@ Rules of the file
   thousand rows of its neighbours' matches. So an identification that is used again after a wrap does not pair
   different packets.
 - The n-th packet with an identity at one point matches the n-th at the other if both points have equal
-  numbers. With unequal numbers only the first ones match, and only if the identity includes the IP
-  identification.
+  numbers. With unequal numbers only the first ones match, and only if the identity includes the IP identification.
 """
 
 from __future__ import annotations
@@ -34,20 +33,16 @@ if TYPE_CHECKING:
 EXACT = ("ip_id", "seq", "ack", "payload_bytes", "flags", "tsval")
 REWRITTEN = ("ip_id", "seq", "payload_bytes")
 RENUMBERED = ("seq", "ack", "payload_bytes", "flags", "tsval")
-"""Fields of an identity: EXACT has all of them, REWRITTEN only those that header compression keeps,
-RENUMBERED all except the IP identification.
-"""
+"""Fields of an identity: EXACT has all of them, REWRITTEN only those that header compression keeps, RENUMBERED all
+except the IP identification."""
 
-_UNEXPECTED = np.uint64(
-    0x9E3779B97F4A7C15
-)  # 2^64 / golden ratio (Knuth, The Art of Computer Programming 3, 6.4)
+_UNEXPECTED = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio (Knuth, The Art of Computer Programming 3, 6.4)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64 (Steele, Lea, Flood 2014)
 _MIN_PAIRS = 20
 """Minimum number of exact matches that define an order."""
 _ASTRAY_ROWS = 2_000
-"""Maximum distance from the neighbours' rows: IP identifications wrap at 65,536, which is far more than
-2,000 rows, and a long queue is shorter.
-"""
+"""Maximum distance from the neighbours' rows: IP identifications wrap at 65,536, which is far more than 2,000 rows, and
+a long queue is shorter."""
 _MOST_ROWS = 1 << 18
 """With more packets only some runs are matched: the clocks of two hosts need no more evidence."""
 _RUN_ROWS = 1 << 10  # a run must hold both directions and some round trips. Not measured
@@ -282,10 +277,7 @@ def _match_by(
 
 
 def _same_packets(
-    near: tuple[Table, Array | None],
-    far: tuple[Table, Array | None],
-    fields: tuple[str, ...],
-    only: Array | None,
+    near: tuple[Table, Array | None], far: tuple[Table, Array | None], fields: tuple[str, ...], only: Array | None
 ) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:
     """Return the index pairs of packets with the same identity, and three masks over these pairs.
 
@@ -311,9 +303,8 @@ _FARTHEST_BYTES = 1 << 17
 _APART = 1 << 40
 """Distance between flows in one array, far beyond the 2^32 sequence numbers: flows never mix."""
 _TCP_BYTES, _TIMESTAMP_BYTES, _SACK_BYTES, _SACK_BLOCK_BYTES = 20, 12, 4, 8
-"""Length of the TCP header (RFC 9293, 3.1), timestamps with two NOPs (RFC 7323, 3.2), SACK with two NOPs
-and each SACK block (RFC 2018, 3).
-"""
+"""Length of the TCP header (RFC 9293, 3.1), timestamps with two NOPs (RFC 7323, 3.2), SACK with two NOPs and each SACK
+block (RFC 2018, 3)."""
 
 
 def ip_lengths(capture: CaptureTables, rows: Array) -> Array:
@@ -344,9 +335,7 @@ def _syn_bytes(capture: CaptureTables) -> Array:
     """Return for each segment the bytes of TCP options that only SYN segments carry, a multiple of four."""
     extra = np.zeros(len(capture.segments), dtype=np.int64)
     options = capture.syn_options
-    length = (
-        4 * (options["mss_bytes"] > 0) + 3 * (options["window_scale"] >= 0) + 2 * options["sack_permitted"]
-    )
+    length = 4 * (options["mss_bytes"] > 0) + 3 * (options["window_scale"] >= 0) + 2 * options["sack_permitted"]
     extra[options["row"]] = (length + 3) // 4 * 4
     return extra
 

@@ -1,11 +1,10 @@
 """Minimum delay of a packet of zero length in one direction, with its uncertainty.
 
-The delay of a packet is ``level + size / rate + gap`` with a gap >= 0 (queue, jitter, slots). For each class
-of sizes only the minimum delay and the density of the next ones are used. With density f just above the
-minimum, the gap of the minimum is exponential with rate n * f. Since f is estimated from the spacing of the
-lowest delays, the gap has a Lomax distribution. In a link with slots, all gaps up to a slot are equally
-probable. Some classes may carry no information (a queue that was never empty while they were sent), so each
-density has a broad floor.
+The delay of a packet is ``level + size / rate + gap`` with a gap >= 0 (queue, jitter, slots). For each class of sizes
+only the minimum delay and the density of the next ones are used. With density f just above the minimum, the gap of the
+minimum is exponential with rate n * f. Since f is estimated from the spacing of the lowest delays, the gap has a Lomax
+distribution. In a link with slots, all gaps up to a slot are equally probable. Some classes may carry no information (a
+queue that was never empty while they were sent), so each density has a broad floor.
 
 The result is a joint posterior of level and time per byte on a grid. Without a prior on the rates, the offset
 would have an error of half the difference of two transmission times.
@@ -23,28 +22,21 @@ if TYPE_CHECKING:
 
 
 _CLASSES = 12
-"""Maximum number of size classes: more would have too few packets each, because sizes form few clusters.
-Not measured.
+"""Maximum number of size classes: more would have too few packets each, because sizes form few clusters. Not measured.
 """
 _LOWEST = (3, 4, 5, 7, 10, 14, 20, 30)
-"""Numbers of lowest delays from which the density is estimated; the highest density is used, so no single
-number decides.
-"""
+"""Numbers of lowest delays from which the density is estimated; the highest density is used, so no single number
+decides."""
 _OUT_OF_QUESTION = 12.0  # in units of log likelihood: e^-12, six in a million
 _BLUNT_OF = 5
-"""Number of lowest delays that show whether the density rises from zero; with more, the bulk of the
-packets decides.
-"""
+"""Number of lowest delays that show whether the density rises from zero; with more, the bulk of the packets decides."""
 _ASTRAY = 0.02
 """Prior probability that the minimum of two delays carries no information on the level."""
 _GAPS = 160
-"""Number of gaps on the grid: 1 µs to 20 s in steps of 11 %, finer than the error of any minimum delay on
-slow links.
+"""Number of gaps on the grid: 1 µs to 20 s in steps of 11 %, finer than the error of any minimum delay on slow links.
 """
 _MIN_GAP_NS, _LARGEST_GAP_NS = 1_000.0, 2e10
-"""Minimum and maximum gap, ns: times have a resolution of 1 µs (pcap); a queue that drains lasts at most
-20 s.
-"""
+"""Minimum and maximum gap, ns: times have a resolution of 1 µs (pcap); a queue that drains lasts at most 20 s."""
 _SHARPEST_NS = 10_000.0
 """Minimum uncertainty of a gap, ns: that of a host's timestamp."""
 
@@ -124,10 +116,7 @@ def alike_in_size(size_bytes: Array) -> list[Array]:
     sizes = np.unique(size_bytes)
     if len(sizes) == 1:
         return [np.arange(len(size_bytes))]
-    if len(sizes) > _CLASSES:
-        edges = np.quantile(size_bytes, np.linspace(0, 1, _CLASSES + 1)[1:-1])
-    else:
-        edges = sizes[1:]
+    edges = np.quantile(size_bytes, np.linspace(0, 1, _CLASSES + 1)[1:-1]) if len(sizes) > _CLASSES else sizes[1:]
     number = np.searchsorted(edges, size_bytes, side="right")
     return [np.flatnonzero(number == n) for n in np.unique(number)]
 
@@ -153,9 +142,7 @@ def classes(
         return size_classes
     flat = delay_ns - ns_per_byte * size_bytes
     typical = float(np.median(flat) - flat.min()) + slot_ns + _MIN_GAP_NS
-    return [
-        c if np.isfinite(c.scale_ns) else SizeClass(c.min_ns, c.size_bytes, typical) for c in size_classes
-    ]
+    return [c if np.isfinite(c.scale_ns) else SizeClass(c.min_ns, c.size_bytes, typical) for c in size_classes]
 
 
 def _size_class(delay: Array, size: Array, ns_per_byte: float, slot_ns: float) -> SizeClass:
@@ -194,13 +181,7 @@ def _bluntness(lowest: Array) -> float:
 
 
 def level_at_known_rate(
-    delay_ns: Array,
-    size_bytes: Array,
-    ns_per_byte: Array,
-    log_prior: Array,
-    *,
-    slot_ns: float,
-    broad_ns: float,
+    delay_ns: Array, size_bytes: Array, ns_per_byte: Array, log_prior: Array, *, slot_ns: float, broad_ns: float
 ) -> Level:
     """Return the posterior of the level for a measured rate, from packets of all sizes together.
 
@@ -218,13 +199,9 @@ def level_at_known_rate(
     rows = []
     for rate, prior in zip(ns_per_byte, log_prior, strict=True):
         pooled = _size_class(delay - rate * size, zero, 0.0, slot_ns)
-        rows.append(
-            level_posterior([pooled], np.zeros(1), np.array([prior]), slot_ns=slot_ns, broad_ns=broad_ns)
-        )
+        rows.append(level_posterior([pooled], np.zeros(1), np.array([prior]), slot_ns=slot_ns, broad_ns=broad_ns))
     return Level(
-        ns_per_byte,
-        np.concatenate([row.level_ns for row in rows]),
-        np.concatenate([row.log_density for row in rows]),
+        ns_per_byte, np.concatenate([row.level_ns for row in rows]), np.concatenate([row.log_density for row in rows])
     )
 
 

@@ -36,22 +36,18 @@ if TYPE_CHECKING:
 _LARGEST = 5e-4  # 500 ppm, the most that NTP takes for a clock's rate (RFC 5905)
 _GRID = 2001  # 0.5 ppm a step; the line that follows refines it
 _UNLIKE, _ROUND_NS = 0.02, 1e5
-"""Maximum relative difference of the slots at both endpoints, and the multiple that nominal slots have,
-ns. Not measured.
-"""
+"""Maximum relative difference of the slots at both endpoints, and the multiple that nominal slots have, ns. Not
+measured."""
 _OUTLIER = 0.12
-"""Maximum distance of an arrival from its slot, as a share of a slot: other arrivals were delayed by
-something else.
-"""
+"""Maximum distance of an arrival from its slot, as a share of a slot: other arrivals were delayed by something else."""
 _CORRELATED = 6.0
 """Factor on the error: a delayed host is late for several packets in a row."""
 _MIN_ARRIVALS = 30  # with fewer a line through slots tells next to nothing. Not measured
 _MOST_IN_PERIODOGRAM = 1024
 """Maximum number of arrivals in the periodogram, taken from the full time; all arrivals refine the result."""
 _MIN_STRENGTH = 0.5
-"""Minimum strength of the periodogram; 1 means perfect slots. Random times give sqrt(ln(`_GRID`) / n):
-0.09 for n = 1,024.
-"""
+"""Minimum strength of the periodogram; 1 means perfect slots. Random times give sqrt(ln(`_GRID`) / n): 0.09 for n =
+1,024."""
 _REFINEMENTS = 4  # slot numbers change hardly after the first line. Not measured
 
 
@@ -124,12 +120,9 @@ _SURE = 4.0
 """Number of standard errors from which two methods contradict each other (by chance: 6 in 100,000)."""
 _SLACK = 5e-6  # 5 ppm: what a quartz changes with the temperature of a room during a recording
 _STAMPING_NS = 40_000.0
-"""Difference between a host's timestamp and the time on the link, ns, one standard error: some ten
-microseconds.
-"""
+"""Difference between a host's timestamp and the time on the link, ns, one standard error: some ten microseconds."""
 _NO_CHANCE = 6.0
-"""Number of standard errors from 0 from which a skew between slots belongs to the link: ticks of the hosts
-have none.
+"""Number of standard errors from 0 from which a skew between slots belongs to the link: ticks of the hosts have none.
 """
 _AT_THE_EDGE = 0.95
 """Share of the maximum skew of a quartz: if the densest level needs more, queues mislead it."""

@@ -29,34 +29,25 @@ CLOCKS: tuple[ClockLabel, ClockLabel] = ("a", "b")
 SMALLEST_STEP_NS = 20e6
 """Minimum size of a step, ns: drift and queues look like smaller ones."""
 MOST_STEPS = 64
-"""Maximum number of steps, to bound the time; the doctor reports a clock that is set more often as a
-saw-tooth.
-"""
+"""Maximum number of steps, to bound the time; the doctor reports a clock that is set more often as a saw-tooth."""
 _BESIDE, _LASTING, _AROUND = 5, 15, 60
-"""Number of packets on each side of a place: to measure a step, to check that it persists, and to measure
-the noise.
-"""
+"""Number of packets on each side of a place: to measure a step, to check that it persists, and to measure the noise."""
 _FEWEST = 3  # packets on a side: the median of three survives one that is wrong
 _CANDIDATES = 80
-"""Maximum number of candidates, to bound the time: the largest changes come first, and they are searched
-again after each step.
-"""
+"""Maximum number of candidates, to bound the time: the largest changes come first, and they are searched again after
+each step."""
 _MOST_PLACES = 24  # bounds the time, as above; a jump is among the first few or not found at all
 _SIGMAS, _SURE = 5.0, 20.0
-"""Minimum ratio of a step to the noise of the direction that shows it more clearly: for a candidate, and
-for a certain step.
-"""
+"""Minimum ratio of a step to the noise of the direction that shows it more clearly: for a candidate, and for a certain
+step."""
 _ALIKE = 0.04
 """Maximum relative difference between the steps that the minimum delays of the two directions show."""
 _PART = 0.5
-"""Minimum share of a step that must be visible in the packets next to it, and in the minimum delays of a
-minute.
-"""
+"""Minimum share of a step that must be visible in the packets next to it, and in the minimum delays of a minute."""
 _MINUTE_NS = 60e9  # a queue drains within a minute, a clock that was set stays
 _MAD_SIGMA = 1.4826  # standard deviation of a normal distribution by its median absolute deviation
 _WINDOWS = (1, 2, 5, 20, 80, 320)
-"""Numbers of packets in a window, each about four times the previous one: from next to the step to beyond
-a long queue.
+"""Numbers of packets in a window, each about four times the previous one: from next to the step to beyond a long queue.
 """
 _CLEAR = 3  # standard deviations: what exceeds them is noise in 3 of 1,000 cases
 _WIDTHS = 3  # mean distances: the least of n exponential delays lies within three in 95 % of cases
@@ -357,9 +348,8 @@ def _agrees(clear: _Course, other: _Course, row: int, jump: float) -> bool:
 def _measured(courses: list[_Course], row: int) -> tuple[float, float]:
     """Return the size of a clock step at a row, and the half-width of its 95 % interval, ns.
 
-    Each direction measures it by medians and by minimum delays of several widths. Queues falsify some of
-    these, but rarely in the same way in both directions. So the two measures that agree best, relative to
-    their errors, are used.
+    Each direction measures it by medians and by minimum delays of several widths. Queues falsify some of these, but
+    rarely in the same way in both directions. So the two measures that agree best, relative to their errors, are used.
     """
     out, back = (_measures(course, row) for course in courses)
     _, (one, error), (other, wrong) = min(

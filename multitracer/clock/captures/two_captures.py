@@ -5,10 +5,9 @@ because the offset has the opposite sign in the other direction (Paxson 1998). T
 
 1. `matching`, `directions`: the same packets, by direction.
 2. `steps`, `hidden_steps`: the places of clock steps; the following steps apply to each interval between
-them. 3. `bottleneck`: the time per byte of the slowest link in each direction. 4. `skew`: the skew, by three
-methods. 5. `minimum_delay`: the minimum delay of a packet of zero length in each direction, with its
-uncertainty. 6. This file: half the difference of the two minimum delays is the offset, if both directions
-have the same minimum delay.
+them. 3. `bottleneck`: the time per byte of the slowest link in each direction. 4. `skew`: the skew, by three methods.
+5. `minimum_delay`: the minimum delay of a packet of zero length in each direction, with its uncertainty. 6. This file:
+half the difference of the two minimum delays is the offset, if both directions have the same minimum delay.
 
 The data cannot show whether that last condition is satisfied. Without it, causality still holds: every delay
 is positive, which bounds the offset from both sides (`lower_ns`, `upper_ns`).
@@ -35,13 +34,7 @@ from multitracer.clock.captures.intervals import (
     slowed,
 )
 from multitracer.clock.captures.matching import is_long
-from multitracer.clock.captures.minimum_delay import (
-    Level,
-    alike_in_size,
-    classes,
-    level_at_known_rate,
-    level_posterior,
-)
+from multitracer.clock.captures.minimum_delay import Level, alike_in_size, classes, level_at_known_rate, level_posterior
 from multitracer.clock.captures.skew import skew_of
 from multitracer.clock.captures.steps import SMALLEST_STEP_NS, Step, find_steps, without
 from multitracer.clock.model.estimate import MOST_SKEW_PPM, PPM, Estimate
@@ -57,16 +50,13 @@ if TYPE_CHECKING:
 
 
 _LARGE_NS = 1e9
-"""A value larger than any contradiction in a plausible attempt, ns: an attempt with a note is the last
-choice.
-"""
+"""A value larger than any contradiction in a plausible attempt, ns: an attempt with a note is the last choice."""
 _EXCLUDED = "the delays of the queues contradict causality; the error is all that causality allows"
 _SHARP_PPM = 40.0
 """Maximum uncertainty of a rate that is accepted as true.
 
 In 200 runs with a clock error of 0.05 to 4 %, attempts with the rate of a quartz had an uncertainty of at
-least 70 ppm, those with the true rate at most 4 ppm.
-"""
+least 70 ppm, those with the true rate at most 4 ppm."""
 _NO_LOOSER = 1.02  # the same packets on either line: rounding and a packet more or less between jumps
 
 
@@ -139,9 +129,8 @@ _FEW = 20  # the distances of fewer stamps may have a common divisor by chance
 _LOOK = 10_000  # bounds the time: what so many stamps have in common, all have
 _DECIMAL_NS = (NS_PER_MS, 10 * NS_PER_MS)  # what programs that print three or two decimals leave
 _COARSE_NS = 50 * NS_PER_MS
-"""Minimum resolution that counts as coarse times, ns: smaller ones may be slots of the link in virtual
-time (5 and 20 ms).
-"""
+"""Minimum resolution that counts as coarse times, ns: smaller ones may be slots of the link in virtual time (5 and 20
+ms)."""
 _NOTE = "stamps come in steps of {:,.0f} ms, which the error holds"
 
 
@@ -180,9 +169,7 @@ _RATES = 160  # 8 decades in steps of 12 %; each zoom narrows them to what is li
 _ZOOMS = 3  # after the third a step is far below the error of a rate
 _DRAWS = 8192  # the 95 % limits of 8,192 draws scatter by 1 to 2 % of the width
 _UNLIKE = 0.9
-"""Standard deviation of the logarithm of the ratio of the rates of the two directions, if one is not
-measured.
-"""
+"""Standard deviation of the logarithm of the ratio of the rates of the two directions, if one is not measured."""
 _LARGEST_OVERHEAD_BYTES = 16
 """Maximum difference of framing overhead between the directions: PPP or Ethernet on one side only."""
 _WIDTH_95 = 1.96  # of a normal distribution: 95 % lie within so many standard deviations
@@ -190,28 +177,20 @@ _FEW_ALIKE = 20  # packets of like size in both directions; with fewer their lea
 _RATES_APART = 3.0
 """Maximum ratio of an unmeasured rate to the measured rate of the other direction."""
 _STAMPING_NS = 40_000.0
-"""Difference between a host's timestamp and the time on the link, ns, one standard error: some ten
-microseconds.
-"""
+"""Difference between a host's timestamp and the time on the link, ns, one standard error: some ten microseconds."""
 _VAGUE = 0.05
 """Maximum relative uncertainty of a certain step."""
 _MARGIN, _MARGIN_SLOTTED = 1.4, 1.05
-"""Factors on the uncertainty for errors of the gap model, without and with slots: calibrated in
-tests/clock so that 95 % intervals contain 95 %.
-"""
+"""Factors on the uncertainty for errors of the gap model, without and with slots: calibrated in tests/clock so that 95
+% intervals contain 95 %."""
 _DOUBTED = 0.7
-"""Share of a level's possible error that enters the uncertainty: half of it is on each side of the middle,
-and it is uncertain itself.
-"""
+"""Share of a level's possible error that enters the uncertainty: half of it is on each side of the middle, and it is
+uncertain itself."""
 _MOST_HIDDEN = 4  # bounds the time. Not measured
 _BROAD_NS = 1e8
-"""Possible error of a class of sizes without information, in addition to the typical wait, ns. Not
-measured.
-"""
+"""Possible error of a class of sizes without information, in addition to the typical wait, ns. Not measured."""
 _BARELY = 1e-9  # weight of draws that contradict causality: not 0, so that there is an answer if all do
-_CROSSED = (
-    "some packets seem to arrive {:,.3f} ms before they are sent: a jump not found, or a mistaken packet"
-)
+_CROSSED = "some packets seem to arrive {:,.3f} ms before they are sent: a jump not found, or a mistaken packet"
 
 
 def relate(near: CaptureTables, far: CaptureTables) -> list[Estimate]:
@@ -316,9 +295,7 @@ def _assuming(e: Estimate) -> Estimate:
     return replace(e, notes=(*e.notes, SYMMETRY))
 
 
-def _with_jumps(
-    near: CaptureTables, far: CaptureTables, base: Ways, steps: list[Step], ways: Ways
-) -> Attempt:
+def _with_jumps(near: CaptureTables, far: CaptureTables, base: Ways, steps: list[Step], ways: Ways) -> Attempt:
     """Return the solution for given clock steps; `base` are the packets with the steps, `ways` without."""
     sides = sides_of(near, far, ways, steps)
     skew, error = skew_of(sides, steps)
@@ -360,9 +337,7 @@ def _jumps(near: CaptureTables, far: CaptureTables, base: Ways) -> tuple[list[St
     return _with_hidden(near, far, base, steps)
 
 
-def _with_hidden(
-    near: CaptureTables, far: CaptureTables, ways: Ways, steps: list[Step]
-) -> tuple[list[Step], Ways]:
+def _with_hidden(near: CaptureTables, far: CaptureTables, ways: Ways, steps: list[Step]) -> tuple[list[Step], Ways]:
     """Return all steps, and the packets without them.
 
     To the given steps, further ones are added as long as packets seem to arrive before they are sent.
@@ -483,9 +458,7 @@ def _like_with_like(sides: list[Side], skew: float) -> float | None:
 def _interval(values: Array, weight: Array, margin: float) -> _Offset:
     order = np.argsort(values)
     share = np.cumsum(weight[order]) / weight.sum()
-    low, high = (
-        float(values[order][np.searchsorted(share, q).clip(max=len(order) - 1)]) for q in (0.025, 0.975)
-    )
+    low, high = (float(values[order][np.searchsorted(share, q).clip(max=len(order) - 1)]) for q in (0.025, 0.975))
     return _Offset((low + high) / 2, margin * (high - low) / 2)
 
 
@@ -496,9 +469,7 @@ def _level(side: Side, alike: list[Array], skew: float) -> Level:
     if side.spaced is not None:
         steps = np.linspace(-3, 3, 25)
         rates = side.spaced.ns_per_byte * (1 + side.spaced.error * steps)
-        return level_at_known_rate(
-            delay, way.size_bytes, rates, -0.5 * steps**2, slot_ns=side.slot_ns, broad_ns=broad
-        )
+        return level_at_known_rate(delay, way.size_bytes, rates, -0.5 * steps**2, slot_ns=side.slot_ns, broad_ns=broad)
     sizes = classes(delay, way.size_bytes, alike, ns_per_byte=side.guess_ns_per_byte, slot_ns=side.slot_ns)
     low, high = _FASTEST_NS_PER_BYTE, min(SLOWEST_NS_PER_BYTE, side.slowest_ns_per_byte)
     for _ in range(_ZOOMS):

@@ -54,13 +54,10 @@ _BESIDES = ("whole-seconds", "coarse-stamps")
 """Faults that may occur together with others."""
 _SETS_THE_AHEAD = ("tai", "gps")
 _FEWEST_RESETS = 4
-"""Minimum number of steps in one direction that are attributed to a program; three may have been made by
-hand.
-"""
+"""Minimum number of steps in one direction that are attributed to a program; three may have been made by hand."""
 _MIN_APART_S = 60.0
-"""Minimum difference between the begins or ends of two logs that counts, s: logs of one session usually
-begin and end within a minute. Not measured.
-"""
+"""Minimum difference between the begins or ends of two logs that counts, s: logs of one session usually begin and end
+within a minute. Not measured."""
 _UNLIKE = 3
 """A step this many times the median step is not a reset of a steady drift. Not measured."""
 
@@ -94,11 +91,7 @@ def compare(
         return compare(relation.inverse(), source=reference, reference=source, set_back=set_back)
     complaints = _of_intervals(relation, source, reference)
     complaints = complaints or list(_of_steps(relation, source, reference, set_back=set_back))
-    others = (
-        _resets(relation, source),
-        rate(relation, source, reference),
-        effect_first(relation, source, reference),
-    )
+    others = (_resets(relation, source), rate(relation, source, reference), effect_first(relation, source, reference))
     return [*complaints, *filter(None, others)]
 
 
@@ -148,9 +141,7 @@ def _limited(complaint: Complaint, relation: Relation, numbers: list[int], *, is
     own = relation.inverse() if is_source else relation
     begin, end = own.estimates[numbers[0]].first_ns, own.estimates[numbers[-1]].last_ns
     when = f"from {_moment(begin)} to {_moment(end)}, "
-    return replace(
-        complaint, sentence=when + complaint.sentence, concerns=partial(_in_intervals, own, numbers)
-    )
+    return replace(complaint, sentence=when + complaint.sentence, concerns=partial(_in_intervals, own, numbers))
 
 
 def _in_intervals(relation: Relation, numbers: list[int], stamps: Array) -> Array:
@@ -164,12 +155,7 @@ def _moment(time_ns: int) -> str:
 
 
 def _of_steps(
-    relation: Relation,
-    source: str,
-    reference: str,
-    *,
-    never_set: bool = False,
-    set_back: frozenset[str] = frozenset(),
+    relation: Relation, source: str, reference: str, *, never_set: bool = False, set_back: frozenset[str] = frozenset()
 ) -> Iterator[Complaint]:
     """Yield the clock steps at which a known fault (for example a wrong time zone) begins or ends.
 
@@ -311,19 +297,15 @@ def examine_all(logs: Sequence[Stamps]) -> list[Complaint]:
 _FEWEST_READINGS = 3
 """Minimum number of readings: one alone may be late, or describe a very short state."""
 _LONGEST_BETWEEN_NS = 5 * NS_PER_S
-"""Maximum time between two readings of one run, ns: readings farther apart do not show what was between
-them. Not measured.
-"""
+"""Maximum time between two readings of one run, ns: readings farther apart do not show what was between them. Not
+measured."""
 _MARGIN_NS = NS_PER_S
-"""Margin at both ends of a run, ns: a modem takes up to a second to answer, and may answer from a cache.
-Not measured.
+"""Margin at both ends of a run, ns: a modem takes up to a second to answer, and may answer from a cache. Not measured.
 """
 _FEWEST_ANSWERS = 5
 """Minimum number of acknowledgments in such a time: one or two may be wrong matches. Not measured."""
 _FARTHEST_S, _STEP_NS = 60, 500 * NS_PER_MS
-"""Range of tried shifts in s, as in `stalls.py`, and their step in ns: half of the typical time between
-readings.
-"""
+"""Range of tried shifts in s, as in `stalls.py`, and their step in ns: half of the typical time between readings."""
 
 
 class Contradiction(NamedTuple):
@@ -413,9 +395,7 @@ def _searching(radio: Table) -> Iterator[tuple[int, int]]:
     """Yield begin and end, ns, of each run of consecutive readings that all report no service."""
     if len(np.unique(radio["modem"])) > 1:  # one of two cards may serve
         return
-    rows = np.flatnonzero(
-        (radio["time_ns"] != NOT_A_TIME) & (radio["state"] != "") & (radio["role"] != "neighbour")
-    )
+    rows = np.flatnonzero((radio["time_ns"] != NOT_A_TIME) & (radio["state"] != "") & (radio["role"] != "neighbour"))
     rows = rows[np.argsort(radio["time_ns"][rows], kind="stable")]
     time, out = radio["time_ns"][rows], np.isin(radio["state"][rows], SEARCHES)
     if not len(rows):
@@ -470,11 +450,7 @@ _STAMPED = {"tcp": "tcp_state", "radio": "radio", "position": "position"}
 
 
 def examine_recording(
-    source: LogSource,
-    captures: Sequence[PointTables],
-    hosts: dict[str, str],
-    graph: ClockGraph,
-    reference: Clock,
+    source: LogSource, captures: Sequence[PointTables], hosts: dict[str, str], graph: ClockGraph, reference: Clock
 ) -> Iterator[Complaint]:
     """Yield the faults of the clocks of a recording.
 
@@ -519,17 +495,12 @@ def _of_idle_gaps(source: LogSource, captured: dict[str, list[Stamps]]) -> Itera
     for log, tables in source.logs("radio"):
         radio = tables.get(RADIO.name)
         pairs = [(at.name, at.capture) for at in captured.get(log.host, ()) if radio is not None]
-        complaints = (
-            no_service(log.path, name, radio, capture) for name, capture in pairs if radio and capture
-        )
+        complaints = (no_service(log.path, name, radio, capture) for name, capture in pairs if radio and capture)
         yield from list(filter(None, complaints))[:1]
 
 
 def _of_others(
-    others: Sequence[tuple[str, str, Stamps]],
-    captured: dict[str, list[Stamps]],
-    own: Stamps | None,
-    graph: ClockGraph,
+    others: Sequence[tuple[str, str, Stamps]], captured: dict[str, list[Stamps]], own: Stamps | None, graph: ClockGraph
 ) -> Iterator[Complaint]:
     """Yield the faults in the times of logs that are not captures.
 
@@ -571,9 +542,7 @@ def _of_clocks(graph: ClockGraph, reference: Clock, set_back: frozenset[str]) ->
             yield from _against(clock, reference, graph, set_back)
 
 
-def _against(
-    clock: Clock, reference: Clock, graph: ClockGraph, set_back: frozenset[str]
-) -> Iterator[Complaint]:
+def _against(clock: Clock, reference: Clock, graph: ClockGraph, set_back: frozenset[str]) -> Iterator[Complaint]:
     if reference.domain != "realtime":
         return
     direct = [r for r in graph.from_clock(reference) if r.target == clock]

@@ -53,9 +53,8 @@ class Complaint:
     """A fault of a clock, with the proposed repair; the original times are not changed."""
 
     code: str
-    """Stable code: tai, gps, gps-epoch, time-zone, day-month, year, no-overlap, no-service, rate,
-    effect-first; whole-seconds, coarse-stamps, steps-back, saw-tooth, direction-clocks.
-    """
+    """Stable code: tai, gps, gps-epoch, time-zone, day-month, year, no-overlap, no-service, rate, effect-first;
+    whole-seconds, coarse-stamps, steps-back, saw-tooth, direction-clocks."""
     source: str
     """Name of the log with the wrong times."""
     sentence: str
@@ -67,9 +66,7 @@ class Complaint:
     proposed_ns: Times | None = None
     """The times after a repair that is not a shift, in the order of the records."""
     concerns: Callable[[Array], Array] | None = None
-    """A function from all times, in the order of the records, to a mask of the wrong ones; None: all are
-    wrong.
-    """
+    """A function from all times, in the order of the records, to a mask of the wrong ones; None: all are wrong."""
 
     def repaired(self, time_ns: Array) -> Array:
         """Return the times of the log after the proposed repair, as a new array.
@@ -96,21 +93,15 @@ class Complaint:
 _FEW = 20
 """Minimum number of times that a rule needs."""
 _SMALLEST_STEP_NS = 10 * NS_PER_MS
-"""Minimum backward step, ns: capture queues reorder packets by less than 10 ms; a clock that is set moves
-by more.
-"""
+"""Minimum backward step, ns: capture queues reorder packets by less than 10 ms; a clock that is set moves by more."""
 _SMALLEST_APART_NS = NS_PER_MS
 _TEETH = 5
 """Number of repetitions that cannot be chance; also the minimum number of packets of a direction."""
 _MOST_FALLS = 1_000  # bounds the time on a log in disorder
 _FEWEST_SECONDS, _SHARING = 3, 2
-"""Minimum number of distinct seconds, and of records per second: one record a second may have no fraction
-by design.
-"""
+"""Minimum number of distinct seconds, and of records per second: one record a second may have no fraction by design."""
 _CUT_NS = (10 * NS_PER_MS, 100 * NS_PER_MS)
-"""Resolutions of two decimals and of one, ns; other ones below a second may be slots of a link in virtual
-time.
-"""
+"""Resolutions of two decimals and of one, ns; other ones below a second may be slots of a link in virtual time."""
 _COARSEST_NS = 10 * NS_PER_S
 """Maximum resolution of coarse times, ns: a log may itself write every few seconds."""
 _BOUNDED = 0.9  # of the lag that one side shows, the other has to confirm so much. Not measured
@@ -222,9 +213,7 @@ def _other_side(capture: CaptureTables, pair: int) -> Array:
     """Return which segments come from the host of endpoint b of a pair, in all of its connections."""
     flows, flow = capture.flows, capture.segments["flow"]
     a, b = (flows[name] == flows[name][pair] for name in ("address_a", "address_b"))
-    turned = (flows["address_a"] == flows["address_b"][pair]) | (
-        flows["address_b"] == flows["address_a"][pair]
-    )
+    turned = (flows["address_a"] == flows["address_b"][pair]) | (flows["address_b"] == flows["address_a"][pair])
     turned &= ~(a | b)
     return np.asarray((flow & 1).astype(bool) ^ turned[flow >> 1])
 
@@ -374,9 +363,8 @@ def _raised(time_ns: Array, rows: Array, known: Array, falls: Array) -> Array:
 
 
 OF_LOGS = (coarse_stamps, steps_back)
-"""Rules for logs that are not captures: with one reading a second, whole seconds are normal, and there are
-no directions.
-"""
+"""Rules for logs that are not captures: with one reading a second, whole seconds are normal, and there are no
+directions."""
 RULES_ALONE = (complete_seconds, coarse_stamps, direction_clocks, saw_tooth, steps_back)
 """Rules for one log, in this order; the first rule that explains a log is used, except for whole seconds."""
 
@@ -402,9 +390,7 @@ _TAI_LESS_UTC_S = (
 """IERS Bulletin C: no leap second since 2017."""
 _QUARTER_S = 900  # zones lie on quarters of an hour (UTC+05:45)
 _WIDEST_ZONE_S = 14 * 3600
-"""The farthest time zone is UTC+14; two logs may differ by 26 h, but one of a pair is nearly always in
-UTC.
-"""
+"""The farthest time zone is UTC+14; two logs may differ by 26 h, but one of a pair is nearly always in UTC."""
 _FINE_S = 0.5
 """Maximum distance from a time scale's constant, s: clocks that are set by hand can have any difference."""
 _COARSE_S = 2.0  # clocks set by hand or by a network's zone message are right to some seconds
@@ -564,9 +550,8 @@ OF_STEPS: tuple[Rule, ...] = (tai, gps, time_zone)
 EFFECT_FIRST = "effect-first"
 """The code of a fault that others may cause: it is reported only if no other fault explains it."""
 _NO_QUARTZ_PPM = 1.1 * MOST_SKEW_PPM
-"""Rate from which no quartz is the cause: the limit of NTP plus a tenth, since two estimates of the same
-clocks differ a little.
-"""
+"""Rate from which no quartz is the cause: the limit of NTP plus a tenth, since two estimates of the same clocks differ
+a little."""
 _PPM_OF_PERCENT = 10_000.0  # by definition: a hundredth in millionths
 
 

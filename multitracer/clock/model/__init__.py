@@ -10,6 +10,5 @@ Three fits of a straight line are available: below all delays, between events th
 from below, and at the densest minimum delays (`skew_posterior.py`).
 
 Rules: a time is int64 nanoseconds of its own clock; an offset is `to` minus `from`; a converted time has an
-uncertainty, and a time that cannot be converted has a reason. This package does not know captures, logs or
-files.
+uncertainty, and a time that cannot be converted has a reason. This package does not know captures, logs or files.
 """

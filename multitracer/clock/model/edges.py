@@ -28,9 +28,7 @@ _LINE = (
     Column("skew_ppm", "float64", "how much faster `to` runs", "ppm"),
     Column("uncertainty_ns", "float64", "half-width of the 95 % interval of the offset at first_ns", "ns"),
     Column("skew_uncertainty_ppm", "float64", "half-width of the 95 % interval of the skew", "ppm"),
-    Column(
-        "pivot_ns", "int64", "where errors of offset and skew are independent", "ns since its clock's zero"
-    ),
+    Column("pivot_ns", "int64", "where errors of offset and skew are independent", "ns since its clock's zero"),
 )
 CLOCK_EDGES = Schema(
     "clock_edges",
@@ -47,9 +45,8 @@ CLOCK_EDGES = Schema(
         Column("notes", "U512", "what the reader should know"),
     ),
 )
-"""The schema of relations of two clocks, one interval a row: to = from + offset_ns + skew_ppm * 1e-6 *
-(from - first_ns).
-"""
+"""The schema of relations of two clocks, one interval a row: to = from + offset_ns + skew_ppm * 1e-6 * (from -
+first_ns)."""
 
 CLOCK_MAPPING = Schema(
     "clock_mapping",

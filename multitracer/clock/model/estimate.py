@@ -134,13 +134,11 @@ class Estimate:
         numbers = (self.skew_ppm, self.uncertainty_ns, self.skew_uncertainty_ppm)
         if not all(map(math.isfinite, numbers)) or min(numbers[1:]) < 0 or self.last_ns < self.first_ns:
             raise ClockError(
-                f"{self.method}: cannot determine the clock offset, because the fit has no finite "
-                f"solution: {self}"
+                f"{self.method}: cannot determine the clock offset, because the fit has no finite solution: {self}"
             )
         if self.skew_ppm * PPM <= -1:
             raise ClockError(
-                f"{self.method}: cannot determine the clock offset, because one clock would stop or "
-                "run backwards"
+                f"{self.method}: cannot determine the clock offset, because one clock would stop or run backwards"
             )
 
     @classmethod

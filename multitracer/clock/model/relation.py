@@ -29,13 +29,11 @@ DOMAINS = ("realtime", "monotonic", "boottime", "tracefs", "modem", "gps", "utc"
 """The domains of a clock of a host; utc belongs to no host."""
 
 WANDER_PPM = 1.0
-"""Maximum change of a quartz's rate outside of the evidence, ppm: temperature changes it by some ppm (an
-assumption).
+"""Maximum change of a quartz's rate outside of the evidence, ppm: temperature changes it by some ppm (an assumption).
 """
 _FARTHEST_NS = 1 << 61
-"""Maximum distance of a time from the evidence, ns: 73 years. Larger distances would overflow, and come
-from damaged data.
-"""
+"""Maximum distance of a time from the evidence, ns: 73 years. Larger distances would overflow, and come from damaged
+data."""
 
 
 class Clock(NamedTuple):
@@ -298,8 +296,7 @@ class ClockGraph:
         ----------
         source, target : Clock
         at_ns : iterable of int
-            Times of `source` to be converted, or the first and last of them; by default the times of its
-            evidence.
+            Times of `source` to be converted, or the first and last of them; by default the times of its evidence.
 
         Raises
         ------

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 LARGEST_SKEW = MOST_SKEW_PPM * PPM
 """Maximum skew of a quartz (no unit)."""
 _WINDOWS, _PER_WINDOW = 72, 6
-"""Number of windows, and minimum number of packets in each, so that each has a minimum delay, and many can
-agree. Not measured.
-"""
+"""Number of windows, and minimum number of packets in each, so that each has a minimum delay, and many can agree. Not
+measured."""
 _SLOPES = 81  # 12.5 ppm a step in the first round; each round looks `_ZOOM` times as close
 _ZOOM = 8.0  # a round covers ten steps of the one before, so that its maximum is not lost
 _ROUNDS = 9  # after nine rounds a step is far below 1e-6 ppm
@@ -41,15 +40,11 @@ _LOWEST = 4  # delays of a window that show how dense its lowest ones lie. Not m
 _NARROWEST = 0.2  # of the usual width: a window's lowest delays may be close together by chance. Not measured
 _LEVELS = (0.3, 1.2)  # widths below each low at which the level is tried. Not measured
 _STEEP = 12
-"""Ratio of the slopes of the density below and above the level: no packet is faster than the level. Not
-measured.
-"""
+"""Ratio of the slopes of the density below and above the level: no packet is faster than the level. Not measured."""
 _AREA = 1.1  # about 1 + 1 / `_STEEP`: the density's integral over both sides, in widths
 _BROAD_WIDTHS = 10  # beyond the range of the data: a window that says nothing may lie there. Not measured
 _NEGLIGIBLE = 60.0
-"""A difference of log-likelihoods from which a term is negligible: e^-60 is below the rounding of any sum
-with 1.
-"""
+"""A difference of log-likelihoods from which a term is negligible: e^-60 is below the rounding of any sum with 1."""
 _NEAR = 3.0  # widths from a level to a window's low. Less makes the bound looser near it, more far off
 _RESOLVED = 4  # steps of the grid within a standard deviation: the maximum is then not missed
 
@@ -238,9 +233,7 @@ def _sum_of_logs(values: Array) -> Array:
 
 
 _BLOCK = 64
-"""Number of points in a block: the square root of some thousand, at which both passes take about the same
-time.
-"""
+"""Number of points in a block: the square root of some thousand, at which both passes take about the same time."""
 _MANY_BLOCKS = 50  # with fewer points the hull itself is quick; no effect on the result. Not measured
 _LITTLE_LESS = 0.9  # a pass that keeps more of the points does not pay for itself. Not measured
 
@@ -361,8 +354,7 @@ def corridor(from_ns: Array, to_ns: Array, direction: Array, *, method: str, sla
     Raises
     ------
     ClockError
-        If one of the two directions is missing, or if the events contradict each other by more than the
-        tolerance.
+        If one of the two directions is missing, or if the events contradict each other by more than the tolerance.
     """
     ahead, behind = direction == EventDirection.FORWARD.value, direction == EventDirection.BACKWARD.value
     if min(int(ahead.sum()), int(behind.sum())) < _FEWEST:

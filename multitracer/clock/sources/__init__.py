@@ -10,6 +10,5 @@ or raises `ClockError`; `relations_of_…` yields the relations of a complete re
 - One clock receives the times of another after an unknown delay (`one_way.py`): GPS time, TCP timestamps, and
   modems.
 
-Rules: no source uses the result of another one, or the graph. Each states its own uncertainty; the graph
-chooses.
+Rules: no source uses the result of another one, or the graph. Each states its own uncertainty; the graph chooses.
 """

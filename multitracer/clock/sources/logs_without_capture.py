@@ -82,9 +82,7 @@ def _shared(capture: CaptureTables, events: Table, kind: str, direction: int) ->
     named = _names(events["ip_id"][rows], events["seq"][rows])
     seen = _names(capture.segments["ip_id"], capture.segments["seq"])
     once_named, once_seen = _once(named), _once(seen)
-    _, mine, theirs = np.intersect1d(
-        seen[once_seen], named[once_named], assume_unique=True, return_indices=True
-    )
+    _, mine, theirs = np.intersect1d(seen[once_seen], named[once_named], assume_unique=True, return_indices=True)
     time = capture.segments["time_ns"][once_seen[mine]]
     return time, events["time_ns"][rows[once_named[theirs]]], np.full(len(mine), direction, dtype=np.int8)
 
@@ -110,14 +108,11 @@ def _once(names: Array) -> Array:
 
 
 ACKNOWLEDGED_BYTES = "TCP state: bytes acknowledged"
-"""Name of the method. The capture records an ACK after the network card received it, and before TCP
-processes it.
-"""
+"""Name of the method. The capture records an ACK after the network card received it, and before TCP processes it."""
 _TCP_PROBE = 2
 """ReadBy.TCP_PROBE of `multitracer.protocols.sock_diag`."""
 _VOTES, _MOST_READINGS = 3, 400
-"""Number of readings that must agree on the ACK of a count of acknowledged bytes, and maximum number of
-readings used.
+"""Number of readings that must agree on the ACK of a count of acknowledged bytes, and maximum number of readings used.
 """
 
 
@@ -192,8 +187,7 @@ def _of_connection(capture: CaptureTables, state: Table, ends: Ends) -> Columns:
         np.concatenate([time[place], time[place[~last] + 1]]),
         np.concatenate([state["read_after_ns"][after], state["read_before_ns"][before]]),
         np.repeat(
-            np.array([EventDirection.FORWARD, EventDirection.BACKWARD], dtype=np.int8),
-            [len(after), len(before)],
+            np.array([EventDirection.FORWARD, EventDirection.BACKWARD], dtype=np.int8), [len(after), len(before)]
         ),
     )
 

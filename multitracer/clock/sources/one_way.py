@@ -31,16 +31,13 @@ if TYPE_CHECKING:
 MIN_STAMPS = 20  # with fewer the promptest stamp is chance
 _CAUTION = 2.0
 """Factor on the error, since delays of neighbours are not independent. Not measured; compare 1.6 in
-`captures/skew.py`.
-"""
+`captures/skew.py`."""
 _WIDTH_95 = 1.96  # 95 % of a normal distribution
 _STAMPING_NS = 20_000.0
 """Difference between a host's timestamp and the time on the link, ns: some ten microseconds."""
 
 
-def one_way_estimate(
-    from_ns: Array, to_ns: Array, *, method: str, delay_ns: float, tick_ns: float
-) -> Estimate:
+def one_way_estimate(from_ns: Array, to_ns: Array, *, method: str, delay_ns: float, tick_ns: float) -> Estimate:
     """Return the relation of a remote clock to the clock that receives its times.
 
     Parameters
@@ -123,11 +120,7 @@ def relate_gps(position: Table) -> list[Estimate]:
     """
     read, fix = position["time_ns"], position["fix_time_ns"]
     known = (read != NOT_A_TIME) & (fix != NOT_A_TIME) & (read != fix)
-    return [
-        one_way_estimate(
-            read[known], fix[known], method=GPS_TIME, delay_ns=LONGEST_DELAY_NS, tick_ns=NS_PER_MS
-        )
-    ]
+    return [one_way_estimate(read[known], fix[known], method=GPS_TIME, delay_ns=LONGEST_DELAY_NS, tick_ns=NS_PER_MS)]
 
 
 # The clock behind a host's TCP timestamps (RFC 7323, section 5.4), seen at a capture point.
@@ -177,11 +170,7 @@ def relate_timestamps(capture: CaptureTables, flow: int, *, delay_ns: float = 0.
     rate = _rate(time, ticks)
     return [
         one_way_estimate(
-            time,
-            ticks * (NS_PER_S // rate),
-            method=TCP_TIMESTAMPS,
-            delay_ns=delay_ns,
-            tick_ns=NS_PER_S / rate,
+            time, ticks * (NS_PER_S // rate), method=TCP_TIMESTAMPS, delay_ns=delay_ns, tick_ns=NS_PER_S / rate
         )
     ]
 
@@ -232,9 +221,7 @@ def free_running_clocks(
             yield from _one(log.host, "modem", partial(_of_modem, radio), refused)
 
 
-def _one(
-    host: str, domain: str, estimator: Callable[[], list[Estimate]], refused: list[str]
-) -> Iterator[Relation]:
+def _one(host: str, domain: str, estimator: Callable[[], list[Estimate]], refused: list[str]) -> Iterator[Relation]:
     try:
         estimates = tuple(replace(estimate, points=None) for estimate in estimator())
     except ClockError as error:
@@ -262,8 +249,4 @@ def _of_modem(radio: Table) -> list[Estimate]:
     stamps_ns = np.round(radio["modem_clock_s"][known] * NS_PER_S).astype(np.int64)
     waited_ns = radio["answered_ns"][known] - radio["asked_ns"][known]
     delay_ns = float(np.median(waited_ns)) if len(waited_ns) else 0.0
-    return [
-        one_way_estimate(
-            radio["time_ns"][known], stamps_ns, method=_MODEM, delay_ns=delay_ns, tick_ns=NS_PER_S
-        )
-    ]
+    return [one_way_estimate(radio["time_ns"][known], stamps_ns, method=_MODEM, delay_ns=delay_ns, tick_ns=NS_PER_S)]

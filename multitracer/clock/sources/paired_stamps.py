@@ -356,10 +356,7 @@ def relate_slots(near: Table, far: Table) -> list[Estimate]:
         )
     start, end, error = _levels(near_ns[one], far_ns[other])
     phase_ns = PHASE_SHARE * _slot_ns(near_tick, near_ns)
-    return [
-        _with_phase(estimate, phase_ns, near_ns[one])
-        for estimate in fitted(start, end, error, method=LINK_SLOTS)
-    ]
+    return [_with_phase(estimate, phase_ns, near_ns[one]) for estimate in fitted(start, end, error, method=LINK_SLOTS)]
 
 
 def _stamped(frames: Table) -> tuple[Array, Array]:
@@ -409,9 +406,7 @@ CENTAURUSCOMM = "centauruscomm"
 _FARTHEST_S = 1e9
 """Maximum difference of two clocks, s: with more than 32 years, the data are damaged."""
 _LONGEST_NAME = 100  # names are shown and sorted; a log may hold anything
-_NOTE = (
-    "both programs count from the time of day at their start; later steps of their hosts' clocks do not show"
-)
+_NOTE = "both programs count from the time of day at their start; later steps of their hosts' clocks do not show"
 
 
 def relations_of_transactions(source: LogSource, refused: list[str]) -> Iterator[Relation]:

@@ -3,8 +3,7 @@
 Rules of the file
 -----------------
 - A stall of the log is a time with a bad radio; a stall of the capture is a gap between arrivals that is long
-  compared with typical gaps. Both are represented as 0 and 1 in cells of equal length, and correlated for
-  every shift.
+  compared with typical gaps. Both are represented as 0 and 1 in cells of equal length, and correlated for every shift.
 - A peak alone is no proof, since any two series have one. It must be higher than the peaks of the same log
   with its stalls shuffled (order of gaps and durations), and no other shift may be almost as good. Otherwise
   the relation is not determinable.
@@ -31,9 +30,8 @@ if TYPE_CHECKING:
 
 STALLS = "radio stalls and ACK gaps"
 LARGEST_SHIFT_NS = 60 * NS_PER_S
-"""Maximum shift, ns: clocks of phones are right to a minute, and the probability of a chance match grows
-with the range.
-"""
+"""Maximum shift, ns: clocks of phones are right to a minute, and the probability of a chance match grows with the
+range."""
 _RASTER_NS = 20 * NS_PER_MS  # a block of GSM data, finer than any radio log
 _MOST_CELLS = 1 << 20  # bounds memory and time: 5.8 h at 20 ms, then the raster grows
 _FEWEST_STALLS = 5  # fewer than five meet by chance at some shift
@@ -41,9 +39,8 @@ _SHUFFLES = 100  # a peak above the best of 100 shuffled logs is chance in about
 _BESIDE_NS = NS_PER_S
 """Shifts nearer than this to the peak (ns) count as the same shift."""
 _MIN_RATIO, _MIN_EXCESS, _MIN_SHARE = 1.5, 1.1, 0.4
-"""Minimum ratio of the peak to the next best shift, to the best one by chance, and minimum share of stalls
-that must coincide.
-"""
+"""Minimum ratio of the peak to the next best shift, to the best one by chance, and minimum share of stalls that must
+coincide."""
 _WIDTH_95 = 1.96  # 95 % of a normal distribution
 _MAD_SIGMA = 1.4826  # standard deviation of a normal distribution by its median absolute deviation
 _DRIFT_PPM = 100.0
@@ -127,9 +124,8 @@ def relate_stalls(
     log : ndarray of int64, shape (n_stalls, 2)
         Stalls of the radio log, its clock is `to`.
     round_trip_ns : float
-        Minimum RTT. The first ACK after a stall comes up to one RTT after the radio is back, and the last one
-        before it up to one RTT after the radio is gone. Half the RTT is subtracted, and added to the
-        uncertainty.
+        Minimum RTT. The first ACK after a stall comes up to one RTT after the radio is back, and the last one before it
+        up to one RTT after the radio is gone. Half the RTT is subtracted, and added to the uncertainty.
     largest_shift_ns : int
         Maximum offset of the clocks.
 

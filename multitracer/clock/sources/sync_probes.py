@@ -50,16 +50,12 @@ def relations_of_sync_probes(sync_probes: Table) -> Iterator[Relation]:
 
     Clocks of one host are left out, since the host's own readings relate them.
     """
-    clocks = sorted(
-        {(h, d) for h, d in zip(sync_probes["host"].tolist(), sync_probes["domain"].tolist(), strict=True)}
-    )
+    clocks = sorted({(h, d) for h, d in zip(sync_probes["host"].tolist(), sync_probes["domain"].tolist(), strict=True)})
     for one, other in combinations([Clock(*names) for names in clocks], 2):
         if one.host == other.host:
             continue
         try:
-            yield Relation(
-                one, other, tuple(relate_sync_probes(_of(sync_probes, one), _of(sync_probes, other)))
-            )
+            yield Relation(one, other, tuple(relate_sync_probes(_of(sync_probes, one), _of(sync_probes, other))))
         except ClockError:  # most clocks of two hosts share no tag
             continue
 
@@ -113,9 +109,7 @@ def _both_ways(start: Array, end: Array, error: Array, there: Array) -> list[Est
     half = np.maximum((high - low) // 2 + error[out] + error[nearest], 1)
     estimates = fitted(start[out], start[out] + low + (high - low) // 2, half, method=SYNC_PROBER)
     direction = np.where(there, EventDirection.FORWARD, EventDirection.BACKWARD).astype(np.int8)
-    return [
-        _bounded(estimate, start[out], half, ClockEvidence(start, end, direction)) for estimate in estimates
-    ]
+    return [_bounded(estimate, start[out], half, ClockEvidence(start, end, direction)) for estimate in estimates]
 
 
 def _bounded(estimate: Estimate, stamps: Array, half: Array, points: ClockEvidence) -> Estimate:
@@ -189,9 +183,7 @@ def _probes(paths: Iterable[str]) -> Iterable[tuple[str, int]]:
             continue
 
 
-def _table(
-    tags: list[str], hosts: list[str], time_ns: np.ndarray, error: np.ndarray, *, is_probe: bool
-) -> Table:
+def _table(tags: list[str], hosts: list[str], time_ns: np.ndarray, error: np.ndarray, *, is_probe: bool) -> Table:
     length = len(tags)
     columns = {
         "tag": np.array(tags, dtype="U32"),

@@ -186,9 +186,7 @@ class _BurstLog:
         part = np.where(failed, 1 / np.maximum(blocks, 1), 0.0)
         return np.asarray(part[np.searchsorted(self._sent, burst)])
 
-    def _of_chunks(
-        self, spans: tuple[Array, Array], which: Array, seconds: Array, again: Array
-    ) -> list[Uses]:
+    def _of_chunks(self, spans: tuple[Array, Array], which: Array, seconds: Array, again: Array) -> list[Uses]:
         """Return the uses of intervals in which chunks were sent, by the packet of each chunk."""
         transfer = self._transfer
         row = self._segments(self._chunk)[which]

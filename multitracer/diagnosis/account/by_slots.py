@@ -278,9 +278,7 @@ def carried(joined: Join, time: LinkTime, begin: float, end: float, out: SlotOut
     rest[control], cause[control] = Use.OTHER, UseCause.NONE
     mine = control[segment[control] != NA]
     rest[mine[opens_or_closes(joined.transfer, segment[mine])]] = Use.HANDSHAKE
-    old = Uses.of(
-        *spans, rest[carriage], seconds * (1 - fresh), cause=cause[carriage], source=source, row=row
-    )
+    old = Uses.of(*spans, rest[carriage], seconds * (1 - fresh), cause=cause[carriage], source=source, row=row)
     return Uses.together([part.where(part.seconds > 0).runs() for part in (new, old)])
 
 
@@ -406,9 +404,7 @@ def backlog(joined: Join) -> tuple[Array, Array]:
     left[np.isin(queued, joined.dropped_from)] = 0
     mine = np.flatnonzero(carriages["queued_row"] != NA)
     first = near.frames["attempt"][joined.chunks["frame_row"]] == 1
-    octets = np.bincount(
-        joined.chunks["carriage"][first], joined.chunks["bytes"][first], minlength=len(carriages)
-    )
+    octets = np.bincount(joined.chunks["carriage"][first], joined.chunks["bytes"][first], minlength=len(carriages))
     flushes = near.rows(*_FLUSHES)
     flush_tick = np.append(tick[flushes] + 1, log_end)
     flushed = flush_tick[np.searchsorted(flushes, carriages["event_row"][mine])]
@@ -445,10 +441,9 @@ def stops(side: LinkSide) -> tuple[Array, Array, Array]:
 def reading(joined: Join) -> tuple[Array, Array]:
     """Return two arrays of slots that show until when the far end was still reading delivered data.
 
-    For each packet, `sent` is the slot by which all of it was sent, and `read` the slot until which the far
-    end read it, in slots of this end. A far end that is slower than the link keeps reading from its buffer
-    while the sender is idle. It is then the bottleneck, as it is when it sends XOFF. Both arrays are empty
-    without the log of the far end.
+    For each packet, `sent` is the slot by which all of it was sent, and `read` the slot until which the far end read
+    it, in slots of this end. A far end that is slower than the link keeps reading from its buffer while the sender is
+    idle. It is then the bottleneck, as it is when it sends XOFF. Both arrays are empty without the log of the far end.
 
     Returns
     -------

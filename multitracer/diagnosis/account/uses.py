@@ -1,9 +1,8 @@
 """The classes of use of the link, a table of uses, and the classification of idle gaps.
 
-In a gap nothing was sent and nothing was queued. A gap takes the class of the segment that ended it, because
-this shows what the sender waited for (rule 4 of docs/lost_time.md). The sender's limits are those at the
-begin of the gap: the outstanding bytes, and the TCP variables as last read before the peer's segment that
-ended the gap.
+In a gap nothing was sent and nothing was queued. A gap takes the class of the segment that ended it, because this shows
+what the sender waited for (rule 4 of docs/lost_time.md). The sender's limits are those at the begin of the gap: the
+outstanding bytes, and the TCP variables as last read before the peer's segment that ended the gap.
 
 Four special cases. A gap with an outstanding FIN that a retransmission of payload ends is not `handshake`. A
 gap that nothing ended, in a transfer that was never completed, was a wait for the timer. A gap that new data

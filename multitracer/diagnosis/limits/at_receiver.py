@@ -1,9 +1,8 @@
 """A transfer as its receiver's capture shows it, with times converted to those of the sender.
 
-The sender's timestamps are its clock plus an unknown constant. The send time of a segment is its arrival time
-without any queue, minus half the shortest round trip. An answer of the receiver reaches the sender half a
-round trip after it is captured. One capture cannot show how the round trip is divided, but the rules depend
-only on the sum.
+The sender's timestamps are its clock plus an unknown constant. The send time of a segment is its arrival time without
+any queue, minus half the shortest round trip. An answer of the receiver reaches the sender half a round trip after it
+is captured. One capture cannot show how the round trip is divided, but the rules depend only on the sum.
 """
 
 from __future__ import annotations
@@ -17,14 +16,7 @@ from multitracer.analysis.group import has
 from multitracer.captured import CaptureMark, Flag
 from multitracer.diagnosis.limits.at_sender import answers_of, full_segment, sends_of
 from multitracer.diagnosis.limits.names import Viewpoint
-from multitracer.diagnosis.limits.observed import (
-    Answers,
-    DelaySamples,
-    Observed,
-    Sends,
-    sent_by_stamps,
-    weak_limits,
-)
+from multitracer.diagnosis.limits.observed import Answers, DelaySamples, Observed, Sends, sent_by_stamps, weak_limits
 from multitracer.diagnosis.packets.requests import missing_before, requests_at_receiver
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_US
@@ -34,13 +26,11 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _REACTION_NS = 2_500 * NS_PER_US
-"""Maximum time, in ns, between an ACK and the segment that it allowed; at least 2.5 timestamp ticks
-(limits.md)."""
+"""Maximum time, in ns, between an ACK and the segment that it allowed; at least 2.5 timestamp ticks (limits.md)."""
 _COARSE_NS = 4 * NS_PER_MS
 """Timestamp tick, in ns, from which on the sender's times are too inexact to be sure of anything."""
 _TIMER_NS = 200 * NS_PER_MS
-"""Linux's minimum retransmission timeout, in ns; an earlier retransmission was triggered by duplicate
-ACKs."""
+"""Linux's minimum retransmission timeout, in ns; an earlier retransmission was triggered by duplicate ACKs."""
 
 
 def at_receiver(transfer: Transfer) -> Observed:
@@ -112,9 +102,7 @@ def _opening(transfer: Transfer, time: Array) -> tuple[int, int, int | None]:
 def _echoed(transfer: Transfer) -> tuple[Array, Array]:
     """Return the rows of data that echo a timestamp of the receiver, and when that was first sent, in ns."""
     table = transfer.sender
-    sent, got = (
-        rows[has(table["marks"][rows], CaptureMark.HAS_TIMESTAMPS)] for rows in (transfer.acks, transfer.sent)
-    )
+    sent, got = (rows[has(table["marks"][rows], CaptureMark.HAS_TIMESTAMPS)] for rows in (transfer.acks, transfer.sent))
     if not len(sent) or not len(got):
         return got[:0], got[:0]
     value, first = np.unique(table["tsval"][sent], return_index=True)
@@ -179,13 +167,10 @@ def _echoed_answers(transfer: Transfer, sends: Sends, answers: Answers, slack_ns
     return known, late
 
 
-def _placed(
-    transfer: Transfer, arrived: Sends, trip_ns: int, half_ns: int
-) -> tuple[Sends, Array, int | None]:
+def _placed(transfer: Transfer, arrived: Sends, trip_ns: int, half_ns: int) -> tuple[Sends, Array, int | None]:
     """Return the segments in order of sending, the queueing delay of each in ns, and the timestamp tick.
 
-    Without timestamps, we assume that no segment waited in a queue: all queueing delays are 0, and the tick
-    is None.
+    Without timestamps, we assume that no segment waited in a queue: all queueing delays are 0, and the tick is None.
     """
     arrived = replace(arrived, missing=missing_before(transfer.sender, transfer.sent)[arrived.row])
     by_stamps = sent_by_stamps(transfer.sender, arrived.row)

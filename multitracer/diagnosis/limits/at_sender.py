@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _REACTION_NS = 500 * NS_PER_US
-"""Maximum time, in ns, between an ACK and the segment that it allowed (limits.md, measured on some ninety
-recordings)."""
+"""Maximum time, in ns, between an ACK and the segment that it allowed (limits.md, measured on some ninety recordings).
+"""
 _DELAYED_ACK_NS = 40 * NS_PER_MS
 """Maximum delay of the ACK of a single segment, in ns (Linux, TCP_DELACK_MIN)."""
 
@@ -204,8 +204,7 @@ def opening(transfer: Transfer) -> tuple[int, int, int | None]:
 
 
 _DEFAULT_MSS_BYTES = 536
-"""Every path carries segments of this size (RFC 9293, section 3.7.1); smaller ones may be limited by
-writes."""
+"""Every path carries segments of this size (RFC 9293, section 3.7.1); smaller ones may be limited by writes."""
 _MIN_GUESSED, _ASKING = 10, 0.05
 """Minimum size, in segments, of an advertised window whose scale is only inferred from the data sent: smaller
 ones count as unknown, because an initial window (RFC 6928) is larger. Used if at least the share `_ASKING` of
@@ -293,9 +292,8 @@ def _delays(
 def _held_back_ns(transfer: Transfer, row: Array, answer: Array, full: int) -> Array:
     """Return for each ACK how long the receiver may have delayed it (delayed ACK): int64, ns.
 
-    It is above 0 only for an ACK that covers at most one segment of `full` bytes, since more data are
-    acknowledged at once (RFC 9293, section 3.8.6.3). So the ACK of a full segment waits at most until the
-    next segment arrives.
+    It is above 0 only for an ACK that covers at most one segment of `full` bytes, since more data are acknowledged at
+    once (RFC 9293, section 3.8.6.3). So the ACK of a full segment waits at most until the next segment arrives.
     """
     table = transfer.sender
     acks = transfer.acks[table["ack_bytes"][transfer.acks] != NA]

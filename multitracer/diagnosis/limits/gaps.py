@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 _LONG_GAP = 0.5
 """Part of a round trip: no pacer leaves a longer gap (limits.md)."""
 _SERVICES = 4.0
-"""Factor above the median spacing of segments: a segment that comes later was not queued behind the one
-before."""
+"""Factor above the median spacing of segments: a segment that comes later was not queued behind the one before."""
 _RECENT = 1.5
 """Round trips within which a segment that was not full shows that the send queue was empty."""
 
@@ -74,9 +73,7 @@ def gaps(seen: Observed) -> IdleGaps:
     came = seen.answers.time_ns[np.maximum(last, 0)] if len(seen.answers) else end
     woken = (last >= 0) & (end - came <= seen.reaction_ns)
     before = np.where(woken, came, end)
-    return IdleGaps(
-        begin, end, fresh, woken, np.where(woken, last, -1), seen.outstanding(before, side="left")
-    )
+    return IdleGaps(begin, end, fresh, woken, np.where(woken, last, -1), seen.outstanding(before, side="left"))
 
 
 def idle_gaps(seen: Observed, still: IdleSpans) -> SenderIdleGaps:
@@ -157,9 +154,7 @@ def _is_silent(seen: Observed, each: IdleGaps, empty_pipe: Array) -> Array:
     if seen.view is not Viewpoint.RECEIVER:
         wrote |= empty_pipe
     lost = sends.missing[each.ended_by] > 0
-    late = (
-        np.zeros(len(each.end), dtype=bool) if seen.late_answer is None else seen.late_answer[each.ended_by]
-    )
+    late = np.zeros(len(each.end), dtype=bool) if seen.late_answer is None else seen.late_answer[each.ended_by]
     return np.asarray(idle & wrote & ~lost & ~late)
 
 
@@ -285,13 +280,11 @@ def _follow_at_once(seen: Observed, came_ns: Array) -> Array:
 _ANSWERED = 0.8
 """Minimum part of the shortest round trip between a retransmission and its answer."""
 _TRIES_AT_RECEIVER = 3
-"""A gap of this many minimum timeouts contains at least one lost retransmission, because the timeouts
-double."""
+"""A gap of this many minimum timeouts contains at least one lost retransmission, because the timeouts double."""
 _FEWEST_MISSING = 3
 """Minimum number of packets lost in a gap, if the sender numbers its packets (limits.md)."""
 _FEWEST_REPEATED = 2
-"""Minimum number of retransmissions of delivered data, a timeout apart: one alone may be a tail loss
-probe."""
+"""Minimum number of retransmissions of delivered data, a timeout apart: one alone may be a tail loss probe."""
 _SHORTEST_TIMEOUT_NS = 200_000_000  # Linux, TCP_RTO_MIN: 200 ms
 
 
@@ -300,8 +293,7 @@ class FailedRetransmissionGaps(NamedTuple):
 
     spans: Spans
     certain_end: Array
-    """Time of the last lost retransmission, in ns: the outage is certain until then, and possible after
-    it."""
+    """Time of the last lost retransmission, in ns: the outage is certain until then, and possible after it."""
     part: Array
 
 
@@ -355,8 +347,7 @@ def _at_sender(seen: Observed) -> list[tuple[int, int, int, int]]:
 def _at_receiver(seen: Observed) -> list[tuple[int, int, int, int]]:
     """Return the gaps, longer than one timeout, that ended with the oldest missing data.
 
-    Items are those of `_at_sender`. Each gap begins when the answer to the data before it had reached the
-    sender.
+    Items are those of `_at_sender`. Each gap begins when the answer to the data before it had reached the sender.
     """
     sends = seen.sends
     ends = np.flatnonzero(sends.by_timer)
@@ -368,10 +359,7 @@ def _at_receiver(seen: Observed) -> list[tuple[int, int, int, int]]:
     enough = untold | (sends.missing[ends] >= _FEWEST_MISSING)
     long = np.flatnonzero((length > minimum) & oldest & enough & (ends > 0))
     answered_ns = np.maximum.accumulate(seen.soonest_answer_ns)[np.maximum(ends - 1, 0)]
-    lost = [
-        (int(answered_ns[i]), int(begin[i] + length[i]), int(answered_ns[i]), int(LimitSubtype.NONE))
-        for i in long
-    ]
+    lost = [(int(answered_ns[i]), int(begin[i] + length[i]), int(answered_ns[i]), int(LimitSubtype.NONE)) for i in long]
     return sorted([*lost, *_without_acks(seen)])
 
 

@@ -34,8 +34,7 @@ _APART_NS = 2 * NS_PER_S
 _FOLLOWS_NS = NS_PER_S
 """Maximum time, in ns, after the end of one connection in which a connection that waited for it begins."""
 MOST = 400
-"""Maximum number of connections of a group that are diagnosed, the longest ones; a web page of 300 fetches
-fits."""
+"""Maximum number of connections of a group that are diagnosed, the longest ones; a web page of 300 fetches fits."""
 _OF_ONE = (Limit.SLOW_START, Limit.CONGESTION_WINDOW, Limit.RECOVERY)
 """Limits that hold back one connection while others continue."""
 _STAGES = {
@@ -306,12 +305,10 @@ _BEHIND, _HELD_NS = 2.5, 2 * NS_PER_MS
 """A packet follows the one before if it arrives within `_BEHIND` times the time that the link needs for it,
 or within `_HELD_NS`."""
 _FULL = 0.85
-"""Minimum part of an interval that the link needs for the packets in it; otherwise the senders made the
-gaps."""
+"""Minimum part of an interval that the link needs for the packets in it; otherwise the senders made the gaps."""
 _MIN = 16  # packets, as in a piece of `service_times`: of fewer the quantile is no rate. Not measured
 _OTHERS = 0.1
-"""Minimum share of the bytes that do not belong to the largest connection; otherwise one fills the link
-alone."""
+"""Minimum share of the bytes that do not belong to the largest connection; otherwise one fills the link alone."""
 
 
 class _Arrivals(NamedTuple):
@@ -330,11 +327,7 @@ def _arrivals(limited: Limited, later_ns: int) -> _Arrivals | None:
     if limited.view is Viewpoint.RECEIVER:
         rows = transfer.data
         time, payload = transfer.sender["time_ns"][rows], transfer.payload_bytes
-    elif (
-        limited.view is Viewpoint.BOTH_ENDS
-        and transfer.data_pairs is not None
-        and transfer.receiver is not None
-    ):
+    elif limited.view is Viewpoint.BOTH_ENDS and transfer.data_pairs is not None and transfer.receiver is not None:
         rows = np.unique(transfer.data_pairs.arrived[transfer.data_pairs.arrived != NA])
         rows = rows[transfer.receiver["payload_bytes"][rows] > 0]
         time, payload = transfer.came_ns[rows], transfer.receiver["payload_bytes"][rows]

@@ -47,9 +47,7 @@ all other limits, 93 % or more."""
 _BY_VIEW: dict[Viewpoint, dict[Limit, Confidence]] = {
     Viewpoint.LINK_LOG: dict.fromkeys(Limit, _M),
     Viewpoint.BOTH_ENDS: dict.fromkeys(Limit, _M) | _LOOSE,
-    Viewpoint.SENDER_STATE: dict.fromkeys(Limit, _I)
-    | _LOOSE
-    | {Limit.HANDSHAKE: _M, Limit.SENDER_BUFFER: _M},
+    Viewpoint.SENDER_STATE: dict.fromkeys(Limit, _I) | _LOOSE | {Limit.HANDSHAKE: _M, Limit.SENDER_BUFFER: _M},
     Viewpoint.SENDER: dict.fromkeys(Limit, _I) | _LOOSE | {Limit.HANDSHAKE: _M, Limit.SENDER_BUFFER: _W},
     Viewpoint.RECEIVER: dict.fromkeys(Limit, _I) | _LOOSE | {Limit.SENDER_BUFFER: _W},
     Viewpoint.NOWHERE: dict.fromkeys(Limit, _W),
@@ -175,10 +173,7 @@ class Limited:
                 "evidence": evidence.split(),
             }
             for left, right, limit, part, sure, evidence in zip(
-                *(
-                    table[name].tolist()
-                    for name in ("begin_ns", "end_ns", "limit", "part", "confidence", "evidence")
-                ),
+                *(table[name].tolist() for name in ("begin_ns", "end_ns", "limit", "part", "confidence", "evidence")),
                 strict=True,
             )
         ]

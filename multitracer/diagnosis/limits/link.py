@@ -7,9 +7,8 @@ Its queue shows it (segments take longer than the shortest delay of their path, 
   If the link of the data is busy, an answer for twice as many bytes comes after twice the time. If the link
   of the answers is busy, each answer comes after the same time, whatever it covers.
 - The link was not full if the delay stays constant while more data are in flight. The flight is the rate
-  times the delay (J. D. C. Little, A proof for the queuing formula L = λW, 1961). A busy link has one rate,
-  so more data in flight wait longer. If they do not, the minimum delay of that time is the path's own,
-  however long it is.
+  times the delay (J. D. C. Little, A proof for the queuing formula L = λW, 1961). A busy link has one rate, so more
+  data in flight wait longer. If they do not, the minimum delay of that time is the path's own, however long it is.
 - If no delay can be measured, the link is busy while data arrive at their best rate for a whole round trip. A
   window that is smaller than the path arrives as a burst at the rate of the link, and then a gap; a busy link
   delivers without gaps. A sender that spaces its segments evenly looks the same, so this rule is always weak.
@@ -47,14 +46,13 @@ _BRIDGE_NS = 2 * NS_PER_MS  # shorter gaps between samples do not end a queue ..
 _BRIDGE_SERVICES = 2.5  # ... nor do fewer times of a segment on the link
 _FEWEST_SAMPLES = 3  # in a queue: one or two may be a host that was busy
 _LASTING_NS = 20 * NS_PER_MS
-"""Minimum interval, in ns, over which the minimum of the delays is taken: Wi-Fi sends bursts a few
-milliseconds apart."""
+"""Minimum interval, in ns, over which the minimum of the delays is taken: Wi-Fi sends bursts a few milliseconds apart.
+"""
 _RATE_WINDOW_NS = 30 * NS_PER_MS  # a rate is taken over at least this (limits.md) ...
 _RATE_SEGMENTS = 8  # ... and at least these: an ACK may cover two or three segments (limits.md)
 _NEAR_RATE = 0.9  # part of the link's rate from which on data keep up with it (limits.md)
 _FULL_RATE = 0.9
-"""Quantile of the delivery rates that is taken for the link's rate: above it are bursts of ACKs. Not
-measured."""
+"""Quantile of the delivery rates that is taken for the link's rate: above it are bursts of ACKs. Not measured."""
 _BEST_RATE = 0.95
 """Quantile of the delivery rates that is taken for the link's rate if no queue of data is proved."""
 _ENOUGH = 20
@@ -64,11 +62,9 @@ _STEADY_ROUNDS = 3  # so long must a queue have shown the link's rate. Not measu
 _STRETCHES = 32
 """Number of intervals of a transfer in each of which the link's rate is determined."""
 _MOST_ABOVE, _RARELY = 1.25, 0.1
-"""A rate is rejected if more than the share `_RARELY` of the deliveries exceed it by this factor. Not
-measured."""
+"""A rate is rejected if more than the share `_RARELY` of the deliveries exceed it by this factor. Not measured."""
 _WITHHELD = 0.6
-"""Minimum share of samples taken with a full window from which on a slow reader may have caused the
-delays."""
+"""Minimum share of samples taken with a full window from which on a slow reader may have caused the delays."""
 _WITHHELD_SEGMENTS = 2.5
 """An ACK that covers more than this many segments was delayed."""
 
@@ -90,8 +86,7 @@ class AnswerDelivery(NamedTuple):
     Attributes
     ----------
     time_ns, since_ns : ndarray of int64, shape (n,)
-        Arrival of the answer at the sender, and begin of the interval before it over which the rate is
-        measured.
+        Arrival of the answer at the sender, and begin of the interval before it over which the rate is measured.
     rate : ndarray of float64, shape (n,), bytes per ns
     """
 
@@ -144,9 +139,7 @@ def _busy(seen: Observed) -> Busy:
     steady = steady_delays(seen, service_ns)
     paths = Paths.of(seen.delays, service_ns, steady.spans)
     queued = _queued(seen, paths, service_ns)
-    delivery = (
-        delivery if paths.is_one else _delivery(seen, seen.floor_ns + paths.above_first(seen.answers.time_ns))
-    )
+    delivery = delivery if paths.is_one else _delivery(seen, seen.floor_ns + paths.above_first(seen.answers.time_ns))
     times, _, rate = delivery
     floor_ns = seen.floor_ns + paths.above_first(times)
     of_answers_ns = seen.floor_ns + paths.above_first(seen.answers.time_ns)
@@ -202,9 +195,7 @@ def _typical(times: Array, rate: Array, proven: Array) -> Array | None:
     width = min(max(len(known) // _STRETCHES, _RATE_SEGMENTS), len(known))
     complete = len(known) // width * width
     middle = np.median(known[:complete].reshape(-1, width), axis=1)
-    changing = np.asarray(
-        np.interp(times, times[proven][width // 2 : complete : width][: len(middle)], middle)
-    )
+    changing = np.asarray(np.interp(times, times[proven][width // 2 : complete : width][: len(middle)], middle))
     candidates = (*np.quantile(known, [0.5, _FULL_RATE]), changing.max())
     steady = (np.full(len(times), each) for each in candidates)
     for typical in (changing, *steady):
@@ -221,10 +212,9 @@ def _clipped(spans: Spans, seen: Observed) -> Spans:
 def _rates(seen: Observed, spans: Spans, floor_ns: Array | int, behind_ns: Array | int) -> Rates | None:
     """Return low, median and high delivery rate in the given intervals, weighted by time; None without one.
 
-    A rate whose measurement began before its interval may include an idle gap of the sender. Such rates are
-    used only if no interval is long enough for eight segments. Answers come `behind_ns` after the link has
-    served the data they cover. `behind_ns` and the shortest round trip `floor_ns` are one value, or one per
-    answer.
+    A rate whose measurement began before its interval may include an idle gap of the sender. Such rates are used only
+    if no interval is long enough for eight segments. Answers come `behind_ns` after the link has served the data they
+    cover. `behind_ns` and the shortest round trip `floor_ns` are one value, or one per answer.
     """
     delivery = _delivery(seen, floor_ns, (spans, behind_ns))
     if not len(delivery.rate):
@@ -242,9 +232,7 @@ def _rates(seen: Observed, spans: Spans, floor_ns: Array | int, behind_ns: Array
     return Rates(float(low), float(median), float(high))
 
 
-def _delivery(
-    seen: Observed, floor_ns: Array | int, within: tuple[Spans, Array | int] | None = None
-) -> AnswerDelivery:
+def _delivery(seen: Observed, floor_ns: Array | int, within: tuple[Spans, Array | int] | None = None) -> AnswerDelivery:
     """Return for each answer that acknowledges new data the delivery rate in the round trip before it.
 
     `floor_ns` is the shortest round trip, one value or one per answer. A queue of answers changes their
@@ -327,9 +315,7 @@ def answers_queue(seen: Observed, queued: Spans) -> bool:
     if len(wait_ns) < 2 * _FEWEST:
         return False
     chunks = len(wait_ns) // _CHUNK
-    return all(
-        _is_even(_of_typical(wait_ns, many), _of_typical(covered, many)) for many in {1, max(1, chunks)}
-    )
+    return all(_is_even(_of_typical(wait_ns, many), _of_typical(covered, many)) for many in {1, max(1, chunks)})
 
 
 def _is_even(wait: Array, covered: Array) -> bool:
@@ -360,8 +346,7 @@ def _steps(seen: Observed, queued: Spans) -> tuple[Array, Array]:
 
 
 _FEWEST_ROUNDS = 8
-"""Minimum number of round trips with a constant delay; congestion avoidance adds one segment in each. Not
-measured."""
+"""Minimum number of round trips with a constant delay; congestion avoidance adds one segment in each. Not measured."""
 _SAME_NS, _SAME_SERVICES = NS_PER_MS, 2.0
 """Maximum difference of the minimum delays of these rounds: 1 ms, or this multiple of the time that the link
 needs for a segment. The causes are noise of hosts, and pairs of segments."""
@@ -466,8 +451,7 @@ def _over(rounds: _Rounds, many: int, seen: Observed, service_ns: float, unclear
 
 
 _SHORT = 0.25
-"""Part of a round trip over which the best rate is measured; the actual rate is measured over a complete
-round trip."""
+"""Part of a round trip over which the best rate is measured; the actual rate is measured over a complete round trip."""
 _SHORT_NS, _LONG_NS = 5 * NS_PER_MS, 30 * NS_PER_MS
 """Minimum lengths, in ns, of the short and of the long interval over which rates are measured: in shorter
 ones, the clock resolution and bursts of a radio dominate. Not measured."""
@@ -476,15 +460,13 @@ _NEAR = 0.85  # part of the best rate from which on a round trip has no pause. N
 _BEST = 0.9
 """Quantile of the rates over short intervals that is taken for the link's rate."""
 _BUNCHED = 2.5
-"""If the rate between neighbours exceeds that over short intervals by this factor, a radio or a host made
-bursts."""
+"""If the rate between neighbours exceeds that over short intervals by this factor, a radio or a host made bursts."""
 _CLOSE, _IN_A_ROW = 0.87, 0.01
 """Minimum rate of a short gap, as part of the best rate, and minimum share of short gaps that follow a short
 gap. A host that holds a segment until another comes (GRO) shortens one gap, never two in a row: at most 0.002
 of the short gaps follow a short gap; on a link with idle gaps 0.02 to 0.9 do (17 recordings)."""
 _CHUNK_NS = 2 * NS_PER_S
-"""Length of the chunks, in ns, in each of which the link's rate is determined; at least twenty round
-trips."""
+"""Length of the chunks, in ns, in each of which the link's rate is determined; at least twenty round trips."""
 _CHUNK_ROUNDS = 20  # enough rates for a quantile. Not measured
 _WAIT_NS, _WAIT_SPACINGS, _WAITED = 20 * NS_PER_MS, 5.0, 0.3
 """A gap is a wait if it is longer than `_WAIT_NS` and `_WAIT_SPACINGS` median gaps: bursts of a radio are
@@ -509,18 +491,15 @@ def steady_arrivals(seen: Observed) -> Spans:
     is_bulk = full[np.arange(1, len(time) + 1)] - full[first] >= _FULL * many
     best = _best(time, size, short, seen.floor_ns)
     near = (complete >= _NEAR * best) & (complete > 0)
-    fast = np.flatnonzero(
-        near & is_bulk & ~_grows(time, complete, width) & ~_waits(time, width, seen.floor_ns)
-    )
+    fast = np.flatnonzero(near & is_bulk & ~_grows(time, complete, width) & ~_waits(time, width, seen.floor_ns))
     return Spans.of(time[fast] - width, time[fast])
 
 
 def _best(time: Array, size: Array, short: Array, floor_ns: int) -> Array:
     """Return the link's rate near each arrival, bytes per ns; infinite if unknown.
 
-    We assume that two segments that were sent together arrive as far apart as the link needs for one. If a
-    radio or a host delivers bursts, or a host holds every second segment, the rate over short intervals is
-    used instead.
+    We assume that two segments that were sent together arrive as far apart as the link needs for one. If a radio or a
+    host delivers bursts, or a host holds every second segment, the rate over short intervals is used instead.
     """
     single = size / np.maximum(np.diff(time, prepend=time[:1]), 1)
     single[:1] = 0.0
@@ -597,9 +576,9 @@ _LASTS_NS = 3 * NS_PER_S  # limits.md
 _LASTS_PART = 0.7
 """A step lasts if at least this part of it remains in the minimum delay of the next three seconds."""
 _GROWS_PART = 2.0
-"""If the minimum delay grew by more than this many steps, a queue grew. On recordings with steps of the rate,
-this changed the overlap with the truth from 0.63 to 0.99 and from 0.79 to 1.00 on two, and from 0.86 to 0.81
-on one of 54."""
+"""If the minimum delay grew by more than this many steps, a queue grew. On recordings with steps of the rate, this
+changed the overlap with the truth from 0.63 to 0.99 and from 0.79 to 1.00 on two, and from 0.86 to 0.81 on one of 54.
+"""
 _CELL_VISITS_PART = 0.6
 """Minimum part of a step that must remain for a time as long as the step: a longer path lasts. After a busy
 host, all waiting packets arrive at once, and the delay soon returns: of five such steps of 18 to 68 ms, in a
@@ -679,9 +658,7 @@ def _path_steps(delays: DelaySamples, service_ns: float) -> list[int]:
         return []
     before = np.searchsorted(sent, sent[at - 1] - _LASTS_NS)
     after = np.searchsorted(sent, sent[at] + _LASTS_NS, side="right")
-    moved = span_minimum(way, at, np.maximum(after, at + 1)) - span_minimum(
-        way, np.minimum(before, at - 1), at
-    )
+    moved = span_minimum(way, at, np.maximum(after, at + 1)) - span_minimum(way, np.minimum(before, at - 1), at)
     size = jump[at - 1]
     soon = np.searchsorted(sent, sent[at] + np.maximum(size, 0), side="right")
     cell_visits = span_minimum(way, at, np.maximum(soon, at + 1)) - way[at - 1] >= _CELL_VISITS_PART * size

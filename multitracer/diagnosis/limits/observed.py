@@ -1,9 +1,8 @@
 """A transfer in the time of its sender, from any viewpoint: the input of the rules of this folder.
 
-A receiver's capture is converted to this form, too (`at_receiver.py`), so that one rule serves all
-viewpoints. If a capture does not show a limit well enough, the limit is `weak`, with the reason. The sender's
-timestamps are its clock plus an unknown constant (RFC 7323): they give the time at which TCP created a
-segment.
+A receiver's capture is converted to this form, too (`at_receiver.py`), so that one rule serves all viewpoints. If a
+capture does not show a limit well enough, the limit is `weak`, with the reason. The sender's timestamps are its clock
+plus an unknown constant (RFC 7323): they give the time at which TCP created a segment.
 """
 
 from __future__ import annotations
@@ -181,8 +180,7 @@ class Observed:
     peer_begins: bool = False
     """Whether the peer opened the connection, and so may send a request as soon as the sender may send."""
     slack_ns: int = 0
-    """Maximum time, in ns, by which a send may precede the answer that allowed it, because times are in
-    ticks."""
+    """Maximum time, in ns, by which a send may precede the answer that allowed it, because times are in ticks."""
     segments: WireSegments | None = None
     """The data segments as the path carried them; None without captures at both endpoints."""
     state: Table | None = None
@@ -340,12 +338,10 @@ def not_captured(seen: Observed) -> Spans:
 
 
 _TICKS_NS = np.array([NS_PER_US, NS_PER_MS, 4 * NS_PER_MS, 10 * NS_PER_MS, 100 * NS_PER_MS, NS_PER_S // 2])
-"""Known timestamp ticks of hosts, in ns: Linux 1 ms (1 us by route), older and other hosts 4, 10, 100 and 500
-ms."""
+"""Known timestamp ticks of hosts, in ns: Linux 1 ms (1 us by route), older and other hosts 4, 10, 100 and 500 ms."""
 _FEWEST_TICKS = 20  # a tick is then known to 5 %, by its resolution alone; usual ones differ by 2.5 times
 _FURTHEST = 1.6
-"""Maximum factor between a measured tick and a known one: a queue that grows in a short transfer stretches
-it."""
+"""Maximum factor between a measured tick and a known one: a queue that grows in a short transfer stretches it."""
 _LONG_NS = 30 * NS_PER_S  # in less, 200 parts in a million make 6 ms at most: left as they are
 _FASTEST_DRIFT = 2e-4
 """Maximum relative drift of two clocks, 200 parts per million."""

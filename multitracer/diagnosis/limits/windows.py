@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.chance import chance
-from multitracer.diagnosis.limits.gaps import (
-    ROUND,
-    gaps,
-    writes_alone,
-)
+from multitracer.diagnosis.limits.gaps import ROUND, gaps, writes_alone
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS
@@ -80,8 +76,7 @@ class _Readings(NamedTuple):
     time_ns: Array
     unsent_bytes: Array
     limited_ns: Array
-    """The kernel's count of the time in which the send buffer blocked the application, in ns; NA if
-    unknown."""
+    """The kernel's count of the time in which the send buffer blocked the application, in ns; NA if unknown."""
     has_room: Array
     """Whether the congestion window had room for one more segment; True if unknown."""
 
@@ -195,9 +190,7 @@ def slow_start(seen: Observed, filled: Spans, idle: Spans) -> Spans:
         When the application was the limit.
     """
     long = idle.where(idle.length_ns >= max(_IDLE_NS, seen.floor_ns))
-    begins = np.concatenate(
-        [[seen.opened_ns], long.end[(long.end > seen.opened_ns) & (long.end < seen.end_ns)]]
-    )
+    begins = np.concatenate([[seen.opened_ns], long.end[(long.end > seen.opened_ns) & (long.end < seen.end_ns)]])
     losses = seen.sends.time_ns[seen.sends.needed]
 
     # when rounds had ceased to grow for three in a row
@@ -250,9 +243,7 @@ def full_window(seen: Observed) -> FullWindow:
     is_known = (edge >= 0) & (times < last) & ~fits
     full = is_known & (edge - sent < seen.mss_bytes)
     closed = is_known & (edge - acked < seen.mss_bytes)
-    return FullWindow(
-        Spans.of(times[full | closed], until[full | closed]), Spans.of(times[closed], until[closed])
-    )
+    return FullWindow(Spans.of(times[full | closed], until[full | closed]), Spans.of(times[closed], until[closed]))
 
 
 def samples_in_full_window(seen: Observed) -> float:

@@ -11,8 +11,7 @@ Rules of the file
   one, and some send none), it is the last try that is older than the shortest round trip.
 - An unneeded try (`spurious`) proves that data were late, not lost: no dead time.
 - The direction that was dead follows from both captures. The sender's capture alone shows one case: an ACK
-  that covers more than the data sent again and reported proves that the data had arrived and their ACKs were
-  lost.
+  that covers more than the data sent again and reported proves that the data had arrived and their ACKs were lost.
 - A handshake has no dead time: only data count as tries.
 """
 
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _SOONEST = 0.8
-"""Minimum part of the shortest round trip between a packet and its answer: clocks and queues are not
-exact."""
+"""Minimum part of the shortest round trip between a packet and its answer: clocks and queues are not exact."""
 _DELAYED_SEGMENTS = 2  # RFC 9293, section 3.8.6.3: every second full segment
 _DELAYED_ACK_NS = NS_PER_S // 2
 """Maximum delay of an ACK, in ns; an ACK is due for every second full segment (RFC 9293, section 3.8.6.3)."""
@@ -54,8 +52,7 @@ class DeadTime(NamedTuple):
     certain_ns: int
     """End of the certain part: when the last failed try was sent; `begin_ns` if none failed."""
     end_ns: int
-    """When the first answered try was sent; otherwise when the peer sent data of its own, or the last
-    packet."""
+    """When the first answered try was sent; otherwise when the peer sent data of its own, or the last packet."""
     tries: Array
     """Rows of `sender` that the timer sent in it, in order."""
     failed: int
@@ -67,11 +64,9 @@ class DeadTime(NamedTuple):
     acks_proved: bool
     """Whether the answer proves that data had arrived whose ACKs were lost."""
     lost_data: int
-    """Number of the sender's packets that were lost in it, from both captures; NA without a capture at the
-    receiver."""
+    """Number of the sender's packets that were lost in it, from both captures; NA without a capture at the receiver."""
     lost_acks: int
-    """Number of the peer's packets that were lost in it, from both captures; NA without a capture at the
-    receiver."""
+    """Number of the peer's packets that were lost in it, from both captures; NA without a capture at the receiver."""
     tries_came: bool
     """Whether both captures show that all failed tries had arrived."""
 
@@ -95,8 +90,7 @@ class DeadTime(NamedTuple):
 def dead_times(transfer: Transfer) -> list[DeadTime]:
     """Return the dead times of a transfer in order: nothing arrived although a timer retransmitted data.
 
-    Those whose first retransmission was answered are included. The list is empty for a capture near the
-    receiver.
+    Those whose first retransmission was answered are included. The list is empty for a capture near the receiver.
     """
     if transfer.vantage is Vantage.NEAR_RECEIVER or not len(transfer.acks):
         return []
@@ -152,8 +146,7 @@ class _Watch:
         self._before = self._acks[tries.following - 1]
         duplicate = (self._table["kind"][self._before] & np.uint32(SegmentKind.DUPLICATE_ACK)) != 0
         self._uncertain = (duplicate | self._view.in_recovery(self._before)) & (not self._has_sacks)
-        """For each run, whether duplicate ACKs may have reported data that arrived after a loss; False with
-        SACK."""
+        """For each run, whether duplicate ACKs may have reported data that arrived after a loss; False with SACK."""
 
     def dead_times(self) -> list[DeadTime]:
         """Return a dead time for each run of retransmissions; runs with only answered ones are left out."""
@@ -207,9 +200,8 @@ class _Watch:
     def _heard_of(self) -> Array:
         """Return for each run the first arrival that its last retransmission may have caused.
 
-        The result is an index in `transfer.acks`, or the length of `transfer.acks` if there is none. An
-        arrival that only carries the peer's own data, and comes sooner than any answer can, is left out: the
-        peer's timer sent it.
+        The result is an index in `transfer.acks`, or the length of `transfer.acks` if there is none. An arrival that
+        only carries the peer's own data, and comes sooner than any answer can, is left out: the peer's timer sent it.
         """
         acks, following = self._acks, np.asarray(self._tries.following)
         soonest_ns = self._time[self._tries.row[self._tries.end - 1]] + self._soonest_ns
@@ -261,9 +253,7 @@ class _Watch:
             units[run] = sum(right - left for left, right in ranges)
         others = table["flight_sack_bytes"][first] - units
         waited_ns = (self._time[first] - self._time[self._before]) * self._transfer.speed
-        edge, edge_before = (
-            table["ack_bytes"][row] + table["window_bytes"][row] for row in (answer, self._before)
-        )
+        edge, edge_before = (table["ack_bytes"][row] + table["window_bytes"][row] for row in (answer, self._before))
         is_late = waited_ns > _DELAYED_ACK_NS
         due = others > np.where(is_late, 0, _DELAYED_SEGMENTS * self._full_bytes)
         due &= (edge > edge_before) | is_late

@@ -1,9 +1,8 @@
 """The cause of packet losses, a full queue or chance, from the delay of the packet before each loss.
 
-A full queue drops a packet after others with the maximum delay. Chance drops any packet, mostly after packets
-without a delay. A long delay alone does not separate the two causes: both the delay and its rank among all
-delays must agree. The results did not depend on the exact thresholds on some ninety recordings of known
-cause, 1 to 20 Mbit/s.
+A full queue drops a packet after others with the maximum delay. Chance drops any packet, mostly after packets without a
+delay. A long delay alone does not separate the two causes: both the delay and its rank among all delays must agree. The
+results did not depend on the exact thresholds on some ninety recordings of known cause, 1 to 20 Mbit/s.
 """
 
 from __future__ import annotations
@@ -14,13 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.packets.packet_delays import (
-    MIN_HELD,
-    data_delays,
-    most_ahead,
-    packets_ahead,
-    train_rate,
-)
+from multitracer.diagnosis.packets.packet_delays import MIN_HELD, data_delays, most_ahead, packets_ahead, train_rate
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:

@@ -26,20 +26,16 @@ captures show that larger segments were lost later, too. Not measured."""
 _MIN_FROM_THE_FIRST = 4  # one more where no full segment ever passed: nothing shows a path. Not measured
 _MIN_LOST = 5  # full segments, none through, where both captures show each. Not measured
 _MIN_LATER = 2
-"""Minimum number of large segments lost after smaller ones arrived again, which excludes an outage. Not
-measured."""
+"""Minimum number of large segments lost after smaller ones arrived again, which excludes an outage. Not measured."""
 MIN_SMALLER = 20
 """Minimum number of smaller segments after the dead time that were answered, without a full-size one."""
 _BY_CHANCE = 0.02
-"""Maximum share of arrivals after the dead time that have full size by chance, because small segments were
-joined."""
+"""Maximum share of arrivals after the dead time that have full size by chance, because small segments were joined."""
 _AT_ONCE_S = 1.0
 """Maximum time, in s, between the arrival of a small packet and the first full-size segment."""
 
 
-def mtu_holes(
-    transfer: Transfer, segments: WireSegments, dead_times: list[DeadTime], full: int
-) -> list[DeadTime]:
+def mtu_holes(transfer: Transfer, segments: WireSegments, dead_times: list[DeadTime], full: int) -> list[DeadTime]:
     """Return the dead times (nothing arrived) that a path MTU black hole caused.
 
     Only full-size segments were lost in them, and one of these conditions holds. The dead time ended with a
@@ -94,9 +90,7 @@ def _smaller_passed(transfer: Transfer, dead: DeadTime, full: int) -> bool:
         return False
     since = (pairs.sent != NA) & (table["time_ns"][np.maximum(pairs.sent, 0)] >= dead.begin_ns)
     is_full = table["payload_bytes"][np.maximum(pairs.sent, 0)] >= full
-    passed, lost = (
-        since & (pairs.table["outcome"] == which) for which in (PacketOutcome.MATCHED, PacketOutcome.LOST)
-    )
+    passed, lost = (since & (pairs.table["outcome"] == which) for which in (PacketOutcome.MATCHED, PacketOutcome.LOST))
     smaller = np.any(passed & ~is_full) and not np.any(lost & ~is_full)
     return bool(smaller and not np.any(passed & is_full) and np.count_nonzero(lost & is_full) >= _MIN_LOST)
 
@@ -104,9 +98,8 @@ def _smaller_passed(transfer: Transfer, dead: DeadTime, full: int) -> bool:
 def _larger_lost_after(transfer: Transfer, dead: DeadTime, full: int) -> bool:
     """Return whether all segments larger than the largest that arrived were lost, also after `dead`.
 
-    Here `dead` is an interval without arrivals. Both captures must show it. Other segments may be lost
-    meanwhile, in a full queue or by chance. A sender that probes for the path MTU sends larger segments now
-    and then (RFC 4821).
+    Here `dead` is an interval without arrivals. Both captures must show it. Other segments may be lost meanwhile, in a
+    full queue or by chance. A sender that probes for the path MTU sends larger segments now and then (RFC 4821).
     """
     pairs, table = transfer.data_pairs, transfer.sender
     if pairs is None:

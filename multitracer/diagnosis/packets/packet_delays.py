@@ -241,9 +241,7 @@ class PacketDelays:
         return packets_ahead(self, self.place, self.time_ns)
 
 
-def data_delays(
-    transfer: Transfer, segments: WireSegments, *, of_any_size: bool = False
-) -> PacketDelays | None:
+def data_delays(transfer: Transfer, segments: WireSegments, *, of_any_size: bool = False) -> PacketDelays | None:
     """Return the delays of full-size segments; None if no capture shows them.
 
     With `of_any_size`, the delays of all segments are returned, which needs captures at both endpoints. A
@@ -277,9 +275,7 @@ def ack_delays(transfer: Transfer) -> PacketDelays | None:
     return _delays(sent, sent, left_ns, came_ns - left_ns, is_one_way=True)
 
 
-def _delays(
-    rows: Array, place: Array, time_ns: Array, delay_ns: Array, *, is_one_way: bool
-) -> PacketDelays | None:
+def _delays(rows: Array, place: Array, time_ns: Array, delay_ns: Array, *, is_one_way: bool) -> PacketDelays | None:
     if not len(rows):
         return None
     changes = path_changes(time_ns, delay_ns)
@@ -287,9 +283,7 @@ def _delays(
     minimum = np.minimum.reduceat(delay_ns, starts)
     floor = np.repeat(minimum, np.diff(np.append(starts, len(rows))))
     steps_ns = np.diff(minimum)
-    return PacketDelays(
-        rows, place, time_ns, delay_ns - floor, int(minimum.min()), changes, steps_ns, is_one_way
-    )
+    return PacketDelays(rows, place, time_ns, delay_ns - floor, int(minimum.min()), changes, steps_ns, is_one_way)
 
 
 def path_changes(time_ns: Array, delay_ns: Array) -> Array:
@@ -322,8 +316,7 @@ def path_changes(time_ns: Array, delay_ns: Array) -> Array:
 
 
 _TRAIN = 3
-"""Number of packets in a train whose rate is that of the link: the bucket of a policer passes this many at
-once."""
+"""Number of packets in a train whose rate is that of the link: the bucket of a policer passes this many at once."""
 _FASTEST = 0.98  # quantile of the rates: the highest are bunches in the capture. Not measured
 HEADERS_BYTES = 40
 """Bytes of the IPv4 and TCP headers, without options."""

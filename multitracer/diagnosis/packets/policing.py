@@ -1,13 +1,12 @@
 """Detects a policer, which passes a rate and a burst, and drops all other packets without delaying any.
 
-The method follows Flach et al. (SIGCOMM 2016): the bucket is empty at each loss and (nearly) never otherwise.
-Tokens are added at a constant rate until the bucket is full. Each packet that passes takes tokens of its
-size; a packet that finds too few is dropped. So the bucket holds less than one packet at each loss, and
-between two losses the bytes that pass equal the new tokens, to within a packet. If the bucket was full
-meanwhile, fewer bytes pass: the bucket size, plus the tokens after that time. This holds between any two
-successive losses, whatever the sender did, and the rate need not be exact for minutes. A drop-tail queue
-gives the same picture. Two facts distinguish a policer: losses come without delay, and the link (the rate of
-short trains of packets) is faster.
+The method follows Flach et al. (SIGCOMM 2016): the bucket is empty at each loss and (nearly) never otherwise. Tokens
+are added at a constant rate until the bucket is full. Each packet that passes takes tokens of its size; a packet that
+finds too few is dropped. So the bucket holds less than one packet at each loss, and between two losses the bytes that
+pass equal the new tokens, to within a packet. If the bucket was full meanwhile, fewer bytes pass: the bucket size, plus
+the tokens after that time. This holds between any two successive losses, whatever the sender did, and the rate need not
+be exact for minutes. A drop-tail queue gives the same picture. Two facts distinguish a policer: losses come without
+delay, and the link (the rate of short trains of packets) is faster.
 """
 
 from __future__ import annotations
@@ -30,11 +29,10 @@ MIN_LOSSES = 15
 """Minimum number of losses for a policer, also in the truth of the corpus."""
 _MIN_SUSPECTED = 5  # losses: of fewer no quartile can be taken. Not measured
 _MIN_STRETCHES = 5
-"""Minimum number of intervals between losses: at many full queues, and by chance, one bucket explains up to
-four."""
+"""Minimum number of intervals between losses: at many full queues, and by chance, one bucket explains up to four."""
 _EXPLAINED = 0.85
-"""Minimum share of the intervals that the bucket explains: 0.88 to 1 for 29 policers, at most 0.67 for chance
-losses."""
+"""Minimum share of the intervals that the bucket explains: 0.88 to 1 for 29 policers, at most 0.67 for chance losses.
+"""
 _LIKELY = 0.75
 """The same share for a suspected policer: between the two thresholds no policer is reported."""
 _TOO_MANY = 0.25
@@ -50,29 +48,26 @@ _MANY, _BELOW_OF_MANY = 100, 0.15
 """From `_MANY` losses on, the share of packets below the median tokens decides alone, with the maximum
 `_BELOW_OF_MANY`: over a long time, a rate that is wrong by 2 % spreads the tokens."""
 _CERTAIN_ROWS, _CERTAIN_SPREAD = 30, 1.0
-"""Many losses with even tokens prove a policer, in however few round trips: at least `_CERTAIN_ROWS` runs of
-losses, with an interquartile range of the tokens of at most `_CERTAIN_SPREAD` segments. The range is 0.2 to
-0.8 at 31 of 32 policers, at least 16 for chance losses, and 2.6 at a queue whose rate changed. A pacing
-sender like BBR loses packets all the time, so that intervals are few and packets pass a nearly empty
-bucket."""
+"""Many losses with even tokens prove a policer, in however few round trips: at least `_CERTAIN_ROWS` runs of losses,
+with an interquartile range of the tokens of at most `_CERTAIN_SPREAD` segments. The range is 0.2 to 0.8 at 31 of 32
+policers, at least 16 for chance losses, and 2.6 at a queue whose rate changed. A pacing sender like BBR loses packets
+all the time, so that intervals are few and packets pass a nearly empty bucket."""
 _QUEUE_NS = 10 * NS_PER_MS  # what waited for less stood in no queue that loses packets. Not measured
 _QUEUE_SHARE = 0.25
 """Maximum wait without a queue, as part of the round trip."""
 _FULL_SHARE, _NOISE_NS = 0.8, 1.7 * NS_PER_MS
-"""Packets waited in a full queue if their delay is at least this part of the longest delay, and at least
-`_NOISE_NS`, however short the queue is. Round trips are not used: they are measured too seldom between
-losses."""
+"""Packets waited in a full queue if their delay is at least this part of the longest delay, and at least `_NOISE_NS`,
+however short the queue is. Round trips are not used: they are measured too seldom between losses."""
 _FULLEST, _FULL_NS = 0.9, 5 * NS_PER_MS
 """Minimum delay at which a queue is full, as part of the longest delay, and in ns; as in `losses`."""
 _MOST_AT_QUEUE = 0.3
-"""Maximum share of the runs of losses at a full queue: with more, the link's own queue is the bottleneck. Not
-measured."""
+"""Maximum share of the runs of losses at a full queue: with more, the link's own queue is the bottleneck. Not measured.
+"""
 _MIN_ROUNDS = 20
 """Minimum time from the first loss to the last, in round trips: at least 54 at 28 of 29 policers, 8 for a
 slow start that overshot a queue."""
 _FASTER = 1.5
-"""Minimum ratio of the link's rate to the policer's rate: otherwise the link's own queue may drop the
-packets."""
+"""Minimum ratio of the link's rate to the policer's rate: otherwise the link's own queue may drop the packets."""
 _FASTER_BY_ACKS = 2.5
 """The same ratio at the sender alone: an ACK covers one segment or two, so ACK trains seem twice as fast."""
 
@@ -171,8 +166,7 @@ def is_even(stream: ArrivedStream) -> bool:
 def _at_full_queue(carried: Carried) -> Array:
     """Return which lost packets met a full queue of the link, so that no policer dropped them: bool.
 
-    We assume that the delay of a full queue is constant: the packet before had (nearly) the longest delay of
-    all.
+    We assume that the delay of a full queue is constant: the packet before had (nearly) the longest delay of all.
     """
     delays, lost = carried.delays, carried.lost
     if delays is None or not delays.is_one_way:
@@ -223,8 +217,7 @@ def _link_rate(carried: Carried) -> float:
 def _slope(time_s: Array, octets: Array) -> float:
     """Return the median arrival rate between losses, in bytes per second.
 
-    Each rate is measured between two losses that are half of all losses apart. Idle gaps do not lower the
-    median.
+    Each rate is measured between two losses that are half of all losses apart. Idle gaps do not lower the median.
     """
     half = len(time_s) // 2
     gone_s, passed = time_s[half:] - time_s[:-half], octets[half:] - octets[:-half]

@@ -1,8 +1,7 @@
 """The requests of the peer, in the opposite direction of the data: its own wait, and the repair of losses.
 
-An idle gap of the sender with a request of its peer has up to four parts: the transit of the data and of the
-request, which is a round trip; the peer's own time; the repair of losses; and the sender's time until it
-begins to answer.
+An idle gap of the sender with a request of its peer has up to four parts: the transit of the data and of the request,
+which is a round trip; the peer's own time; the repair of losses; and the sender's time until it begins to answer.
 """
 
 from __future__ import annotations
@@ -36,11 +35,9 @@ class Requests(NamedTuple):
     time_ns: Array
     """When each arrived, in the time of the sender."""
     waited_ns: Array
-    """Time from the last data that had reached the peer until it sent the request; NA without the peer's
-    capture."""
+    """Time from the last data that had reached the peer until it sent the request; NA without the peer's capture."""
     repair_ns: Array
-    """The part of this time in which the request had to be sent again; an upper bound without the peer's
-    capture."""
+    """The part of this time in which the request had to be sent again; an upper bound without the peer's capture."""
 
 
 class _Peer(NamedTuple):
@@ -124,8 +121,7 @@ def _at_the_peer(peer: _Peer, rows: Array) -> tuple[Array, Array]:
 
 
 _MOST_MISSING = 1 << 12
-"""Minimum step of the packet numbers that is a reset or wrap-around: no queue loses this many packets in a
-row."""
+"""Minimum step of the packet numbers that is a reset or wrap-around: no queue loses this many packets in a row."""
 _COUNTED = 0.8
 """Minimum share of successive captured packets with successive numbers, if a sender numbers its packets."""
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Table
 
 _REACTION_NS = 2 * NS_PER_MS
-"""Maximum recorded time, in ns, in which TCP answers a segment: at once in virtual time, in 0.3 ms on a busy
-machine."""
+"""Maximum recorded time, in ns, in which TCP answers a segment: at once in virtual time, in 0.3 ms on a busy machine.
+"""
 
 
 class SenderView:
@@ -142,9 +142,7 @@ class SenderView:
         after = np.append(value, NA)[np.maximum(following, last - 1)]  # of several at once the last
         full = (before != NA) & (after > before)
         size = self._buffer_bytes
-        return np.asarray(
-            full if size is None else full | (self.variable_before("send_queue_bytes", until) >= size)
-        )
+        return np.asarray(full if size is None else full | (self.variable_before("send_queue_bytes", until) >= size))
 
     @cached_property
     def _buffer_bytes(self) -> int | None:

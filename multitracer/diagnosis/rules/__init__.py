@@ -52,9 +52,7 @@ def findings(diagnosis: Diagnosis) -> list[Finding]:
     rows = 0 if transfer.recording.inputs.listed else len(transfer.sender)  # one thread parses logs
     if rows >= FEWEST_ROWS:
         diagnosis.measure_shared()
-    of_rules = in_parallel(
-        [partial(lambda rule: list(rule.find(diagnosis)), rule) for rule in RULES], rows=rows
-    )
+    of_rules = in_parallel([partial(lambda rule: list(rule.find(diagnosis)), rule) for rule in RULES], rows=rows)
     concluded = [
         each if each.help else each._replace(help=getattr(rule, "HELP", ""))
         for rule, own in zip(RULES, of_rules, strict=True)

@@ -14,14 +14,7 @@ from collections import deque
 from random import Random
 from typing import TYPE_CHECKING
 
-from multitracer.lab.channel.bluetooth_piconet import (
-    SLOT_NS,
-    Air,
-    Piconet,
-    PiconetBitErrors,
-    RfcommEnd,
-    link_quality,
-)
+from multitracer.lab.channel.bluetooth_piconet import SLOT_NS, Air, Piconet, PiconetBitErrors, RfcommEnd, link_quality
 from multitracer.lab.channel.shared.frame_errors import FadingErrors, NoErrors, ReplayedErrors
 from multitracer.lab.channel.shared.interface import LinkInterface, SideJournal, ip_facts
 from multitracer.lab.channel.shared.outages import OutageProcess, Signal
@@ -211,9 +204,7 @@ class BluetoothLink:
         if begins and self._away_since_ns is None:
             self._away_since_ns = now_ns
             self._piconet.set_away(now_ns, is_away=True)
-            self._agenda.at(
-                now_ns + self.config.supervision_ns, lambda then_ns: self._supervise(now_ns, then_ns)
-            )
+            self._agenda.at(now_ns + self.config.supervision_ns, lambda then_ns: self._supervise(now_ns, then_ns))
         elif not self._outages:
             self._away_since_ns = None
             if self._is_connected:

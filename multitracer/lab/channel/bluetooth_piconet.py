@@ -56,8 +56,7 @@ PACKET_TYPES = (
 )
 """Baseband packet types.
 
-DH5 in both directions carries 433.9 kb/s each; DH5 and DH1 carry 723.2 and 57.6 kb/s.
-"""
+DH5 in both directions carries 433.9 kb/s each; DH5 and DH1 carry 723.2 and 57.6 kb/s."""
 
 MaxType = Literal["DM1", "DH1", "DM3", "DH3", "DM5", "DH5"]
 
@@ -67,22 +66,19 @@ class BitErrorConfig:
     """Bit errors in both directions, from two states with exponential durations or from a recording."""
 
     kind: Literal["two-states", "replay"] = "two-states"
-    """two-states: computed from the keys below. replay: a packet is lost if one of its slots failed in a
-    recording; the other keys then have no effect.
-    """
+    """two-states: computed from the keys below. replay: a packet is lost if one of its slots failed in a recording; the
+    other keys then have no effect."""
     good_s: float = 30.0
     bad_s: float = 0.5
     """Mean time in the bad state (our choice: interference of another device now and then)."""
     good_ber: float = 1e-6
     """Bit error rate in the good state (our choice).
 
-    A receiver must reach 0.1 % at its sensitivity; devices on one desk are far better (from memory).
-    """
+    A receiver must reach 0.1 % at its sensitivity; devices on one desk are far better (from memory)."""
     bad_ber: float = 1e-4
     """Bit error rate in the bad state (our choice: every fourth DH5 packet fails)."""
     replayed_up: tuple[tuple[int, int], ...] = ()
-    """Replay: pairs of first failed slot and number of failed slots, from the mobile, ascending, as in an
-    error trace.
+    """Replay: pairs of first failed slot and number of failed slots, from the mobile, ascending, as in an error trace.
     """
     replayed_down: tuple[tuple[int, int], ...] = ()
     """Replay: the same pairs for packets to the mobile."""
@@ -110,9 +106,7 @@ class RfcommConfig:
     n1_octets: int = 127
     """N1: maximum number of octets of information in a frame (RFCOMM 1.1's default)."""
     credits: int = 7
-    """Frames that the other end may send before it gets more credits (from memory: 7 is the maximum at
-    set-up).
-    """
+    """Frames that the other end may send before it gets more credits (from memory: 7 is the maximum at set-up)."""
     grant_at: int = 3
     """Number of received frames after which credits are granted (our choice)."""
     accm: int = 0
@@ -151,15 +145,12 @@ class BluetoothConfig:
     up: MaxType = "DH5"
     """Longest packet type from the mobile.
 
-    Packets use the shortest type of its family that holds their data.
-    """
+    Packets use the shortest type of its family that holds their data."""
     down: MaxType = "DH5"
-    """Longest packet type to the mobile. DH5 in both directions: 432 kb/s each; DH1 up and DH5 down: 57.6 and
-    721 kb/s.
+    """Longest packet type to the mobile. DH5 in both directions: 432 kb/s each; DH1 up and DH5 down: 57.6 and 721 kb/s.
     """
     poll_slots: int = 40
-    """Interval at which the master polls an idle slave, in slots (from memory: 40 slots, 25 ms, by default).
-    """
+    """Interval at which the master polls an idle slave, in slots (from memory: 40 slots, 25 ms, by default)."""
     sniff_slots: int = 0
     """Sniff mode: interval in slots at which an idle slave listens; 0: active mode."""
     sniff_after_ns: int = 1 * NS_PER_S
@@ -178,9 +169,7 @@ class BluetoothConfig:
 
     def __post_init__(self) -> None:
         if self.poll_slots < 2 or self.sniff_slots < 0:
-            raise LocalProtocolError(
-                'Bluetooth: "poll_slots" must be at least 2, and "sniff_slots" must be at least 0'
-            )
+            raise LocalProtocolError('Bluetooth: "poll_slots" must be at least 2, and "sniff_slots" must be at least 0')
 
 
 # Bit errors of a Bluetooth radio over time, and their effect on packets.
@@ -470,8 +459,7 @@ class Piconet:
         self._idle_since_ns = 0
         self._is_away = False
         self.receptions: deque[tuple[int, bool]] = deque()
-        """Arrival times of payloads at the mobile, and whether they were lost; the caller removes old
-        ones."""
+        """Arrival times of payloads at the mobile, and whether they were lost; the caller removes old ones."""
 
     # --- when ---
 
@@ -486,8 +474,7 @@ class Piconet:
     def _next_turn(self, side: Side, now_ns: int) -> int:
         """Return the time in ns at which an idle link can carry data of a side.
 
-        The master can send at the next even slot; the slave can send only when the master polls it
-        next.
+        The master can send at the next even slot; the slave can send only when the master polls it next.
         """
         config = self._config
         step_ns = 2 * SLOT_NS if side == "fixed" else config.poll_slots * SLOT_NS
@@ -578,9 +565,7 @@ class Piconet:
         if packet.fragment is None:
             return is_understood, True
         error = payload_error(ber, packet.kind, packet.fragment.octets)
-        is_complete = (
-            self._air.luck.random() >= error and is_understood and not self._failed_then(packet, now_ns)
-        )
+        is_complete = self._air.luck.random() >= error and is_understood and not self._failed_then(packet, now_ns)
         if packet.side == "fixed":
             self.receptions.append((now_ns, not is_complete))
         is_new = is_complete and self._ends[FAR[packet.side]].is_new(packet.fragment)

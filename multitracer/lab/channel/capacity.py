@@ -57,11 +57,9 @@ class CapacityConfig:
     queue: QueueConfig = field(default_factory=lambda: QueueConfig(limit_packets=100))
     """Queue before the opportunities, in each direction, as in a router: hosts are not informed of its drops.
 
-    A limit of 100 packets is our choice: 1.2 s at 1 Mbit/s.
-    """
+    A limit of 100 packets is our choice: 1.2 s at 1 Mbit/s."""
     delay_ns: int = 20 * NS_PER_MS
-    """One-way delay after the opportunity, in each direction (our choice: a core network and a part of the
-    Internet).
+    """One-way delay after the opportunity, in each direction (our choice: a core network and a part of the Internet).
     """
     at_end: Literal["repeat", "stop"] = "repeat"
     """What happens after the last line of a trace: repeat the trace, or end the link and the run."""

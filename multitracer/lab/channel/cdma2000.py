@@ -183,14 +183,7 @@ class SectorMobile:
         Seed of all its random numbers.
     """
 
-    def __init__(
-        self,
-        host: HostName,
-        number: int,
-        shared: Sector,
-        *,
-        seed: str,
-    ) -> None:
+    def __init__(self, host: HostName, number: int, shared: Sector, *, seed: str) -> None:
         self.host = host
         self._config = config = shared.config
         self._agenda = shared.agenda
@@ -376,10 +369,7 @@ def _buffer(config: Cdma2000Config) -> QueueConfig:
     The hosts are not informed when this buffer drops a packet.
     """
     return replace(
-        config.queue,
-        limit_packets=_PACKETS_OF_A_FULL_BUFFER,
-        limit_bytes=config.buffer_bytes,
-        local_drops="silent",
+        config.queue, limit_packets=_PACKETS_OF_A_FULL_BUFFER, limit_bytes=config.buffer_bytes, local_drops="silent"
     )
 
 

@@ -1,8 +1,7 @@
 """The radio of cdma2000 1x: rates, frames, the pilot's Ec/Io, and the assignment of supplemental channels.
 
-Input: `Cdma2000Config` and a seed. Output: for each frame, whether it fails; for each direction of a
-sector, the rates that its mobiles are assigned, by backlog and channel. The source of each number is beside
-it.
+Input: `Cdma2000Config` and a seed. Output: for each frame, whether it fails; for each direction of a sector, the rates
+that its mobiles are assigned, by backlog and channel. The source of each number is beside it.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ class Rate(NamedTuple):
     octets: int
     """RLP octets in a frame: 20 per 172 bits, or 41 per 360 bits.
 
-    The other bits are headers of the multiplex sublayer and of RLP (C.S0003 and C.S0017, from memory).
-    """
+    The other bits are headers of the multiplex sublayer and of RLP (C.S0003 and C.S0017, from memory)."""
 
     @property
     def walsh(self) -> float:
@@ -48,15 +46,9 @@ class Rate(NamedTuple):
 
 
 _CODE_SPACE_BITS_PER_S = 614_400
-"""Rate of all codes together: four codes of length 4, each of 153.6 kbit/s (C.S0002, radio configuration 3).
-"""
+"""Rate of all codes together: four codes of length 4, each of 153.6 kbit/s (C.S0002, radio configuration 3)."""
 FUNDAMENTAL = Rate(9_600, 172, 20)
-SUPPLEMENTAL = (
-    Rate(19_200, 360, 41),
-    Rate(38_400, 744, 82),
-    Rate(76_800, 1_512, 164),
-    Rate(153_600, 3_048, 328),
-)
+SUPPLEMENTAL = (Rate(19_200, 360, 41), Rate(38_400, 744, 82), Rate(76_800, 1_512, 164), Rate(153_600, 3_048, 328))
 """Supplemental rates, ascending (C.S0002; 9.6 kbit/s and rates of other configurations are left out)."""
 FASTEST = SUPPLEMENTAL[-1]
 RATES = {rate.bits_per_s: rate for rate in (FUNDAMENTAL, *SUPPLEMENTAL)}
@@ -79,11 +71,9 @@ def octets_at(bits_per_s: float) -> float:
 
 
 _MIN_BUFFER_BYTES, _MOST_BUFFER_BYTES = 1_500, 10_000_000
-"""Bounds of the buffer: one Ethernet packet; ten minutes at the fastest rate (our choice: more is a mistake).
-"""
+"""Bounds of the buffer: one Ethernet packet; ten minutes at the fastest rate (our choice: more is a mistake)."""
 _WORST_ECIO_DB = -40.0
-"""Minimum Ec/Io in a configuration, where nothing can be decoded (our choice); the paper's minimum is -16 dB.
-"""
+"""Minimum Ec/Io in a configuration, where nothing can be decoded (our choice); the paper's minimum is -16 dB."""
 _MOST_M_PER_S = 150.0
 """Maximum speed, 540 km/h (our choice); the paper's fastest is 75 mph, 33.5 m/s."""
 _MOST_DB = 40.0
@@ -108,15 +98,14 @@ class Cdma2000RadioConfig:
     speed_m_per_s: float = 0.0
     """Speed of the mobile (in the paper 45, 60 and 75 mph: 20.1, 26.8 and 33.5 m/s)."""
     correlation_m: float = 50.0
-    """Distance over which the shadow's correlation falls to 1/e (our choice; tens of metres in towns,
-    Gudmundson 1991)."""
+    """Distance over which the shadow's correlation falls to 1/e (our choice; tens of metres in towns, Gudmundson 1991).
+    """
     still_ns: int = 30 * NS_PER_S
     """Correlation time of the shadow for a mobile that does not move: people around it do (our choice)."""
     remainder_db: float = 1.0
     """Standard deviation of the fast fading that power control cannot follow (our choice)."""
     carrier_mhz: float = 1_900.0
-    """Carrier frequency, for the Doppler shift: PCS band (paper: a commercial network of the United States).
-    """
+    """Carrier frequency, for the Doppler shift: PCS band (paper: a commercial network of the United States)."""
 
     def __post_init__(self) -> None:
         _check("ecio_db", self.ecio_db, _WORST_ECIO_DB, 0)
@@ -136,11 +125,9 @@ class ErrorMapConfig:
     full_rate_ecio_db: float = -7.5
     """Ec/Io at which 153.6 kbit/s need all power for supplemental channels; half the rate needs 3 dB less.
 
-    Our choice, so that one mobile has about 125 kbit/s and each of four 75 kbit/s (paper, Figure 6).
-    """
+    Our choice, so that one mobile has about 125 kbit/s and each of four 75 kbit/s (paper, Figure 6)."""
     fundamental_error_rate: float = 0.01
-    """Frame error rate that power control maintains on the fundamental channel (our choice; 1 % is
-    typical)."""
+    """Frame error rate that power control maintains on the fundamental channel (our choice; 1 % is typical)."""
     supplemental_error_rate: float = 0.05
     """Frame error rate on the supplemental channel (our choice; 5 % is typical)."""
     decade_db: float = 2.0
@@ -170,15 +157,12 @@ class AssignmentConfig:
     codes_percent: float = 75.0
     """Share of the forward codes that is available to supplemental channels, in percent.
 
-    Pilot, sync, paging and voice have the rest (our choice: three of the four codes of length 4).
-    """
+    Pilot, sync, paging and voice have the rest (our choice: three of the four codes of length 4)."""
 
     def __post_init__(self) -> None:
         if self.most_bits_per_s not in RATES:
             known = ", ".join(map(str, RATES))
-            raise LocalProtocolError(
-                f'"most_bits_per_s" must be one of {known}, but is {self.most_bits_per_s}'
-            )
+            raise LocalProtocolError(f'"most_bits_per_s" must be one of {known}, but is {self.most_bits_per_s}')
         if self.burst_frames not in BURST_FRAMES:
             known = ", ".join(map(str, BURST_FRAMES))
             raise LocalProtocolError(f'"burst_frames" must be one of {known}, but is {self.burst_frames}')
@@ -199,12 +183,9 @@ class Rlp3Config:
     first_naks: int = 1
     second_naks: int = 2
     third_naks: int = 3
-    """Copies of the NAK in the third round (C.S0017's defaults are 1, 2, 3 in the three rounds); 0: no such
-    round.
-    """
+    """Copies of the NAK in the third round (C.S0017's defaults are 1, 2, 3 in the three rounds); 0: no such round."""
     timer_ns: int = 260 * NS_PER_MS
-    """Time to wait for requested octets after the last NAK copy (our choice: a round trip of RLP and 80 ms).
-    """
+    """Time to wait for requested octets after the last NAK copy (our choice: a round trip of RLP and 80 ms)."""
     overhead_bytes: int = 7
     """Octets that PPP adds to each packet: flag, address, control, protocol, FCS (RFC 1662, RFC 1661)."""
 
@@ -226,9 +207,8 @@ class WiredConfig:
     """The wired parts of the path; their delays are constant, and they lose nothing."""
 
     backhaul_ns: int = 40 * NS_PER_MS
-    """One-way delay from the mobile to the base station controller, where RLP ends, without the frame itself
-    (our choice).
-    """
+    """One-way delay from the mobile to the base station controller, where RLP ends, without the frame itself (our
+    choice)."""
     fixed_ns: int = 60 * NS_PER_MS
     """One-way delay from the base station controller to the fixed host (our choice)."""
 
@@ -249,16 +229,13 @@ class Cdma2000Config:
 
     scheduled: the fundamental channel, and supplemental ones by backlog and channel. mean: the control
     experiment of the paper (Figure 5): each mobile has a channel of a steady rate that carries only packets,
-    and no frame is lost. mean-rlp: a steady rate, but with the headers, errors and RLP of `scheduled`.
-    """
+    and no frame is lost. mean-rlp: a steady rate, but with the headers, errors and RLP of `scheduled`."""
     mean_bits_per_s: int = 0
     """Rate to the mobile without a scheduler; set it to the mean assigned rate of a scheduled run."""
     mean_up_bits_per_s: int = FUNDAMENTAL.bits_per_s
     """The same from the mobile."""
     buffer_bytes: int = 30_000
-    """Buffer of each mobile at the base station controller (paper: 25 to 35 KB); packets above it are
-    dropped.
-    """
+    """Buffer of each mobile at the base station controller (paper: 25 to 35 KB); packets above it are dropped."""
     queue: QueueConfig = field(default_factory=QueueConfig)
     """Interface queue at the mobile."""
     radio: Cdma2000RadioConfig = field(default_factory=Cdma2000RadioConfig)
@@ -304,17 +281,14 @@ class Cdma2000Config:
 
 
 STEP_NS = 100 * NS_PER_MS
-"""Interval at which the shadow fading changes (our choice): 3 m at 75 mph, far below its correlation length.
-"""
+"""Interval at which the shadow fading changes (our choice): 3 m at 75 mph, far below its correlation length."""
 _BEST_DB, _WORST_DB = 0.0, -31.5
-"""Bounds of a pilot's Ec/Io: no power but the pilot's; the lowest value that can be reported (C.S0005, steps
-of 0.5 dB).
-"""
+"""Bounds of a pilot's Ec/Io: no power but the pilot's; the lowest value that can be reported (C.S0005, steps of 0.5
+dB)."""
 _LIGHT_M_PER_S = 299_792_458
 _FOLLOWED_HZ = 20.0
-"""Fading rate at which power control compensates 1 - 1/e of the fading (our choice; C.S0002: 800 steps of 1
-dB per second).
-"""
+"""Fading rate at which power control compensates 1 - 1/e of the fading (our choice; C.S0002: 800 steps of 1 dB per
+second)."""
 
 
 class Pilot:
@@ -536,9 +510,7 @@ class Scheduler:
             if share <= power and rate.walsh <= codes:
                 present = user.assigned.present
                 begin = max(frame + self._delay, present.end if present else 0)
-                user.assigned.promised = BurstAssignment(
-                    rate, begin, begin + self._config.burst_frames, share
-                )
+                user.assigned.promised = BurstAssignment(rate, begin, begin + self._config.burst_frames, share)
                 return
 
     def _wanted(self, backlog: int) -> list[Rate]:

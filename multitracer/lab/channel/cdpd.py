@@ -5,9 +5,8 @@ events and readings of the modems. Read `CdpdLink` first; `CellMobile` holds the
 `cdpd_mdlp.py` divides packets into frames and retransmits lost ones, `cdpd_channel.py` packs frames into
 blocks and sends them; behind the base station is the `FixedNetwork`.
 
-What must hold: everything happens in order of one scheduler, at times that do not depend on how often the
-driver calls. docs/links.md and `cdpd_config.py` describe the uncertainty of the model, and the source of
-each number.
+What must hold: everything happens in order of one scheduler, at times that do not depend on how often the driver calls.
+docs/links.md and `cdpd_config.py` describe the uncertainty of the model, and the source of each number.
 """
 
 from __future__ import annotations
@@ -182,9 +181,7 @@ class CellMobile:
             has_work=self._has_work,
             luck=self._luck("access"),
         )
-        self._outages = OutageProcess(
-            _chances(config), agenda=self._agenda, seed=seed, changed=self._own_outage
-        )
+        self._outages = OutageProcess(_chances(config), agenda=self._agenda, seed=seed, changed=self._own_outage)
 
     # --- parts ---
 
@@ -380,9 +377,7 @@ class CellMobile:
         is_only_one = self._shared.config.mobiles == 1
         return [self.journal, self._shared.journal] if is_only_one else [self.journal]
 
-    def change_channel(
-        self, now_ns: int, kind: OutageKind, *, begins: bool, journals: list[SideJournal]
-    ) -> None:
+    def change_channel(self, now_ns: int, kind: OutageKind, *, begins: bool, journals: list[SideJournal]) -> None:
         """Begin or end an outage of this mobile or of the channel, and report it in `journals`."""
         for journal in journals:
             journal.add(OutageStarted if begins else OutageEnded, now_ns, kind)

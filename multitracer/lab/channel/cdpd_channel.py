@@ -119,8 +119,7 @@ _MICROSLOT_BITS = 60
 """Bits of a microslot.
 
 The forward channel has a busy/idle flag every 60 bits (Kunz' slides); the preamble of a reverse burst has as
-many, 38 of dotting and 22 of synchronization (from memory).
-"""
+many, 38 of dotting and 22 of synchronization (from memory)."""
 _FORWARD_BLOCK_BITS = 420
 _REVERSE_BLOCK_BITS = 385
 _CODED_PAYLOAD_BITS = 282 - 8
@@ -636,8 +635,7 @@ class ReverseTransmitter:
 
 
 _MOST_WAITING = 50
-"""Maximum number of bursts that wait at another station, as for packets at a mobile by default (our choice).
-"""
+"""Maximum number of bursts that wait at another station, as for packets at a mobile by default (our choice)."""
 
 if TYPE_CHECKING:
     from multitracer.lab.channel.cdpd_config import AccessConfig, CellConfig
@@ -661,13 +659,7 @@ class CdpdCell:
     """
 
     def __init__(
-        self,
-        channel: ReverseChannel,
-        config: CellConfig,
-        access: AccessConfig,
-        *,
-        agenda: Agenda,
-        seed: str,
+        self, channel: ReverseChannel, config: CellConfig, access: AccessConfig, *, agenda: Agenda, seed: str
     ) -> None:
         self.channel = channel
         self.access = access
@@ -721,9 +713,7 @@ class _Station:
         self._waiting: deque[int] = deque()
         """Lengths of the waiting bursts in blocks; the first one is being sent."""
         self._burst = StationBurst(0)
-        self._access = Access(
-            cell.channel, cell.access, agenda=cell.agenda, luck=cell.luck, begin=self._begin
-        )
+        self._access = Access(cell.channel, cell.access, agenda=cell.agenda, luck=cell.luck, begin=self._begin)
 
     def take(self, blocks: int, now_ns: int) -> None:
         """Send a burst of `blocks` blocks now or after the waiting bursts.

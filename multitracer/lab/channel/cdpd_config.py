@@ -36,9 +36,7 @@ class AccessConfig:
     min_idle_microslots: int = 6
     """Min_Idle_Time: wait of a station after its own burst (from memory)."""
     max_entrance_delay_microslots: int = 35
-    """Max_Entrance_Delay: if the channel is busy, wait 0 to this many microslots and check again (from
-    memory).
-    """
+    """Max_Entrance_Delay: if the channel is busy, wait 0 to this many microslots and check again (from memory)."""
     min_count: int = 4
     """Min_Count: after the first collision back off 0 to 2**count - 1 microslots (from memory)."""
     max_count: int = 8
@@ -48,8 +46,7 @@ class AccessConfig:
     max_attempts: int = 10
     """Consecutive collisions and undecoded blocks after which MDLP must recover the frame (our choice)."""
     flag_delay_microslots: int = 2
-    """Age of the busy/idle flag that a mobile sees: two stations that start within it collide (our choice).
-    """
+    """Age of the busy/idle flag that a mobile sees: two stations that start within it collide (our choice)."""
 
     def __post_init__(self) -> None:
         for name in ("min_idle_microslots", "max_entrance_delay_microslots", "flag_delay_microslots"):
@@ -73,14 +70,11 @@ class CellConfig:
     mean_blocks: float = 8.0
     """Mean length of their bursts, geometric, up to max_blocks.
 
-    Our choice: a short packet has 3 blocks, a full one 18; a base station does not report it.
-    """
+    Our choice: a short packet has 3 blocks, a full one 18; a base station does not report it."""
     stations: int = 0
-    """Number of other users; each has its own bursts, which wait while it sends (paper 001: up to 30 on a
-    channel).
+    """Number of other users; each has its own bursts, which wait while it sends (paper 001: up to 30 on a channel).
 
-    0: every burst belongs to a new user, so that a busy cell has more collisions.
-    """
+    0: every burst belongs to a new user, so that a busy cell has more collisions."""
 
     def __post_init__(self) -> None:
         _check("stations", self.stations, 0, MOST_MOBILES)
@@ -91,8 +85,7 @@ class CellConfig:
             )
         if not 1 <= self.mean_blocks <= _MOST_BLOCKS or self.holds_ns < 1:
             raise LocalProtocolError(
-                f'CDPD cell: "mean_blocks" must be 1 to {_MOST_BLOCKS:,}, and '
-                "each hold time must be above 0 s"
+                f'CDPD cell: "mean_blocks" must be 1 to {_MOST_BLOCKS:,}, and each hold time must be above 0 s'
             )
 
 
@@ -157,16 +150,14 @@ class OutageConfig:
     """Outages of the channel; intervals are exponential, and a mean interval of 0 means never."""
 
     hop_every_ns: int = 600 * NS_PER_S
-    """Mean interval of channel hops, planned by a timer or forced by a voice call (paper 001; the interval is
-    our choice).
-    """
+    """Mean interval of channel hops, planned by a timer or forced by a voice call (paper 001; the interval is our
+    choice)."""
     hop_min_ns: int = 1 * NS_PER_S
     hop_max_ns: int = 10 * NS_PER_S
     """Maximum search time for the new channel; it is uniform from 1 s to this (from memory: 10 s)."""
     ejection_every_ns: int = 1_800 * NS_PER_S
-    """Mean interval of ejections: the modem must scan a wide range (paper 000: the peaks of the RTT; the
-    interval is our choice).
-    """
+    """Mean interval of ejections: the modem must scan a wide range (paper 000: the peaks of the RTT; the interval is
+    our choice)."""
     ejection_min_ns: int = 10 * NS_PER_S
     ejection_max_ns: int = 40 * NS_PER_S
     """Maximum time of the wide scan, uniform (our choice, low confidence)."""
@@ -184,8 +175,7 @@ class OutageConfig:
         ):
             if not 0 < minimum <= most:
                 raise LocalProtocolError(
-                    "CDPD outages: the durations must be above 0 s, and the minimum must not be "
-                    "above the maximum"
+                    "CDPD outages: the durations must be above 0 s, and the minimum must not be above the maximum"
                 )
         if min(self.hop_every_ns, self.ejection_every_ns, self.blackout_every_ns) < 0:
             raise LocalProtocolError(
@@ -201,8 +191,7 @@ class NetworkConfig:
     """Delay of modem, base station and frame relay up to the router that ends MDLP.
 
     Our choice, so that the round trip of a short packet is that of paper 001: at least 0.8 s, 3/4 of it
-    before the router.
-    """
+    before the router."""
     fixed_ns: int = 80 * NS_PER_MS
     """Minimum delay from the router to the fixed host (our choice)."""
     jitter_ns: int = 40 * NS_PER_MS
@@ -214,9 +203,7 @@ class NetworkConfig:
 
     def __post_init__(self) -> None:
         if not (0 <= self.loss_up < 1 and 0 <= self.loss_down < 1):
-            raise LocalProtocolError(
-                'CDPD network: "loss_up" and "loss_down" must each be at least 0 and below 1'
-            )
+            raise LocalProtocolError('CDPD network: "loss_up" and "loss_down" must each be at least 0 and below 1')
         if min(self.backhaul_ns, self.fixed_ns, self.jitter_ns) < 0:
             raise LocalProtocolError("CDPD network: both delays must be at least 0 s")
 
@@ -258,16 +245,13 @@ class CdpdConfig:
     recovery: Literal["mdlp", "none"] = "mdlp"
     """How lost frames are recovered.
 
-    mdlp: coded blocks, and a data link that retransmits lost frames. none: the channel that paper 001
-    simulates. A packet is a frame, the channel carries its full rate, blocks are lost only in an outage or a
-    scripted fade, and packets are lost behind the channel by `loss`. `up`, `down` and the losses of `network`
-    apply only to "mdlp".
-    """
+    mdlp: coded blocks, and a data link that retransmits lost frames. none: the channel that paper 001 simulates. A
+    packet is a frame, the channel carries its full rate, blocks are lost only in an outage or a scripted fade, and
+    packets are lost behind the channel by `loss`. `up`, `down` and the losses of `network` apply only to "mdlp"."""
     queue: QueueConfig = field(default_factory=QueueConfig)
     """Queue before each channel, at the modem and at the router: deep buffers (papers 000 and 001)."""
     up: ErrorConfig = field(default_factory=_block_errors)
-    """Errors of reverse blocks, at the base station (our choice: 2.1 % in the mean, most of them in bursts).
-    """
+    """Errors of reverse blocks, at the base station (our choice: 2.1 % in the mean, most of them in bursts)."""
     down: ErrorConfig = field(default_factory=_block_errors)
     """Errors of forward blocks, at the mobile: its BLER."""
     access: AccessConfig = field(default_factory=AccessConfig)
@@ -311,14 +295,10 @@ class CdpdConfig:
         for name, errors in (("up", self.up), ("down", self.down)):
             if errors.kind != "none" and errors != _block_errors():
                 raise LocalProtocolError(
-                    f'{name}: this key has no effect if "recovery" is "none"; set "{name}" of '
-                    "[link.loss] instead"
+                    f'{name}: this key has no effect if "recovery" is "none"; set "{name}" of [link.loss] instead'
                 )
         network, typical = self.network, NetworkConfig()
-        if network.loss_up not in (0, typical.loss_up) or network.loss_down not in (
-            0,
-            typical.loss_down,
-        ):
+        if network.loss_up not in (0, typical.loss_up) or network.loss_down not in (0, typical.loss_down):
             raise LocalProtocolError(
                 '"loss_up" and "loss_down" of [link.network] have no effect if "recovery" is '
                 '"none"; set "up" and "down" of [link.loss] instead'

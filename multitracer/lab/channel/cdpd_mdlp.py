@@ -337,11 +337,7 @@ class PacketEnd:
     """Always None: there is no timer."""
 
     def __init__(
-        self,
-        take_packet: Callable[[int], bytes | None],
-        journal: SideJournal,
-        *,
-        first_offset_bytes: int = 0,
+        self, take_packet: Callable[[int], bytes | None], journal: SideJournal, *, first_offset_bytes: int = 0
     ) -> None:
         self._take_packet = take_packet
         self._journal = journal

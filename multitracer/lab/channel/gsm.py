@@ -18,21 +18,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.channel.shared.frame_errors import (
-    ErrorConfig,
-    FadingErrors,
-    TwoStateBitErrors,
-    error_process,
-)
+from multitracer.lab.channel.shared.frame_errors import ErrorConfig, FadingErrors, TwoStateBitErrors, error_process
 from multitracer.lab.channel.shared.interface import LinkInterface, ip_facts
-from multitracer.lab.channel.shared.packet_link import (
-    FAR,
-    SIDES,
-    LinkDelivery,
-    RadioReading,
-    Side,
-    one_of_two,
-)
+from multitracer.lab.channel.shared.packet_link import FAR, SIDES, LinkDelivery, RadioReading, Side, one_of_two
 from multitracer.lab.channel.shared.queue import QueueConfig
 from multitracer.lab.ppp import PppDamage, PppDeframer, PppFramer
 from multitracer.lab.rlp.entity import RlpEntity
@@ -81,9 +69,8 @@ WEIGHTS: Mapping[CodeName, Weights] = {
 }
 """Distances of the codes' wrong paths, by code.
 
-9.6: one bit in 15 is punctured, as in TCH/F9.6. 14.4: 3 in 14, nearly the share of TCH/F14.4, with the best
-pattern of this period. 3/4: 2 in 6, likewise. Only the four nearest distances: the others matter where
-nearly every frame fails.
+9.6: one bit in 15 is punctured, as in TCH/F9.6. 14.4: 3 in 14, nearly the share of TCH/F14.4, with the best pattern of
+this period. 3/4: 2 in 6, likewise. Only the four nearest distances: the others matter where nearly every frame fails.
 """
 
 
@@ -101,8 +88,7 @@ class LinkConfig:
     frame_bits: int = 240
     """Bits of an RLP frame: 240 or 576 (TS 24.022), in studies also 336, 1152 or 2304.
 
-    48 of them are header, status octet and check sequence; the others carry characters.
-    """
+    48 of them are header, status octet and check sequence; the others carry characters."""
     slot_ns: int = 20 * NS_PER_MS
     """Duration of one RLP frame: 24 user octets in 20 ms are 1200 B/s."""
     code: CodeName = "9.6"
@@ -114,9 +100,7 @@ class LinkConfig:
     queue_at: Literal["both", "mobile", "fixed"] = "both"
     """Ends that have the queue above; the other end has a drop-tail queue of 50 packets."""
     header_compression: Literal["none", "vj", "vj-slot-id"] = "none"
-    """Van Jacobson header compression: without the slot id where possible, or always with it (RFC 1332,
-    section 4).
-    """
+    """Van Jacobson header compression: without the slot id where possible, or always with it (RFC 1332, section 4)."""
     accm: int = 0
     """Control characters that PPP escapes, as a bit map (RFC 1662)."""
     refill_below_bytes: int = 512
@@ -127,9 +111,7 @@ class LinkConfig:
     xon_at_bytes: int = 480
     """Characters in the receive buffer below which the terminal sends XON.
 
-    Must be above the RLP round trip times the drain rate, or the terminal has no data for a time after each
-    XOFF.
-    """
+    Must be above the RLP round trip times the drain rate, or the terminal has no data for a time after each XOFF."""
     stop_by: Literal["x-bit", "rnr"] = "x-bit"
     """Means of flow control: the relay's status octet, or RLP."""
     rlp_version: int = 0
@@ -159,19 +141,14 @@ class LinkConfig:
     def __post_init__(self) -> None:
         if self.frame_bits not in _FRAME_BITS:
             known = ", ".join(map(str, sorted(_FRAME_BITS)))
-            raise LocalProtocolError(
-                f'GSM link: "frame_bits" must be one of {known}, but is {self.frame_bits}'
-            )
+            raise LocalProtocolError(f'GSM link: "frame_bits" must be one of {known}, but is {self.frame_bits}')
         if not NS_PER_MS <= self.slot_ns <= min(NS_PER_S, self.t1_ms * NS_PER_MS):
             wrong = f"but is {self.slot_ns:,} ns"
             raise LocalProtocolError(
-                f'GSM link: "slot_ns" must be 1,000,000 to {NS_PER_S:,} ns and not longer than '
-                f'"t1_ms", {wrong}'
+                f'GSM link: "slot_ns" must be 1,000,000 to {NS_PER_S:,} ns and not longer than "t1_ms", {wrong}'
             )
         if self.pipe_slots < 1 or self.refill_below_bytes < 1:
-            raise LocalProtocolError(
-                'GSM link: "pipe_slots" and "refill_below_bytes" must each be at least 1'
-            )
+            raise LocalProtocolError('GSM link: "pipe_slots" and "refill_below_bytes" must each be at least 1')
 
 
 # A reader with a fixed rate: how many bytes may leave a buffer in each slot.
@@ -352,9 +329,7 @@ class GsmEnd:
         self._framer = PppFramer(accm=config.accm)
         self._deframer = PppDeframer(accm=config.accm)
         compressed = config.header_compression != "none"
-        self._compressor = (
-            VjCompressor(compress_slot_id=config.header_compression == "vj") if compressed else None
-        )
+        self._compressor = VjCompressor(compress_slot_id=config.header_compression == "vj") if compressed else None
         self._decompressor = VjDecompressor() if compressed else None
         self._epoch = self.rlp.epoch
 
@@ -386,9 +361,7 @@ class GsmEnd:
 
         It does so while few characters wait in its relay and the link is established.
         """
-        return (
-            self.rlp.state is RlpState.ESTABLISHED and self.l2r.unsent_bytes < self.config.refill_below_bytes
-        )
+        return self.rlp.state is RlpState.ESTABLISHED and self.l2r.unsent_bytes < self.config.refill_below_bytes
 
     def _fill_relay(self, now_ns: int) -> None:
         while self.wants_packet:
@@ -449,9 +422,7 @@ class GsmEnd:
         facts = ip_facts(packet or b"")
         size = None if packet is None else len(packet)
         journal.add(
-            PppReceived(
-                now_ns, journal.tick, outcome.protocol, size, outcome.wire_bytes, facts.ip_id, facts.seq
-            )
+            PppReceived(now_ns, journal.tick, outcome.protocol, size, outcome.wire_bytes, facts.ip_id, facts.seq)
         )
         if packet is None:
             journal.add(VjTossed(now_ns, journal.tick))

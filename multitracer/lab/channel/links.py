@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from multitracer.lab.channel.shared.packet_link import PacketLink
     from multitracer.lab.channel.shared.scheduler import ScriptEvent
 
-AnyLinkConfig: TypeAlias = (
-    LinkConfig | CdpdConfig | BluetoothConfig | CapacityConfig | SwitchedConfig | Cdma2000Config
-)
+AnyLinkConfig: TypeAlias = LinkConfig | CdpdConfig | BluetoothConfig | CapacityConfig | SwitchedConfig | Cdma2000Config
 LINK_KINDS: dict[str, type[AnyLinkConfig]] = {
     "gsm": LinkConfig,
     "cdpd": CdpdConfig,

@@ -1,8 +1,7 @@
 """A radio channel from geometry: the rays that arrive at an antenna, and their sum over time.
 
-Input: walls, boxes (buildings, cars), the ground and two nodes that move (`ray_scene.py`). Output: the
-received power of every step, and the fades (times below a threshold). Rays are found by images of the
-transmitter.
+Input: walls, boxes (buildings, cars), the ground and two nodes that move (`ray_scene.py`). Output: the received power
+of every step, and the fades (times below a threshold). Rays are found by images of the transmitter.
 
 What must hold: equation (1) of paper 002. No I/O and no clock; the same seed gives the same bytes. Lengths
 are metres, the third axis is height, times of arrays are seconds since the start.
@@ -133,9 +132,7 @@ class _Chain(NamedTuple):
 
     surfaces: tuple[Surface, ...]
     images: tuple[Array, ...]
-    """Images of the transmitter: the transmitter itself, then one for each surface except possibly the last
-    one.
-    """
+    """Images of the transmitter: the transmitter itself, then one for each surface except possibly the last one."""
     distance: Array
     """Distance from the last surface to the previous image, m."""
 

@@ -28,14 +28,11 @@ if TYPE_CHECKING:
 
 
 MOST_STEPS = 1_000_000
-"""Maximum number of samples of a channel: 1,000 s at 1 ms, about a second of computing per ray (not
-measured).
-"""
+"""Maximum number of samples of a channel: 1,000 s at 1 ms, about a second of computing per ray (not measured)."""
 MOST_ORDER = 3
 """Maximum number of reflections of a ray.
 
-Not measured: 5 surfaces have 105 sequences of up to three reflections, 100 surfaces have 990,000.
-"""
+Not measured: 5 surfaces have 105 sequences of up to three reflections, 100 surfaces have 990,000."""
 MOST_SEQUENCES = 10_000
 """Maximum number of surface sequences that are examined: some seconds with 20,000 steps (not measured)."""
 _MOST_M = 100_000.0
@@ -118,14 +115,12 @@ class NodeConfig:
     heading_deg: float = 0.0
     """Heading in degrees: 0 towards increasing x, 90 towards increasing y.
 
-    On a circle, angle of the start position.
-    """
+    On a circle, angle of the start position."""
     radius_m: float = 0.0
     """Radius of a circle, on which the node moves from x towards y; 0: the node moves on a line."""
     slowest_m_per_s: float = 0.0
     fastest_m_per_s: float = 0.0
-    """If above 0, the speed is random: uniform from slowest to fastest, drawn every `speed_every_s` seconds.
-    """
+    """If above 0, the speed is random: uniform from slowest to fastest, drawn every `speed_every_s` seconds."""
     speed_every_s: float = 1.0
     """Time after which a new random speed is drawn (our choice)."""
 
@@ -137,9 +132,7 @@ class NodeConfig:
         _check_range(self, -360, 360, "heading_deg")
         _check_range(self, 0.001, 86_400, "speed_every_s")
         if self.height_m == 0:
-            raise LocalProtocolError(
-                '"height_m" must be above 0, because the antenna must be above the ground'
-            )
+            raise LocalProtocolError('"height_m" must be above 0, because the antenna must be above the ground')
         if self.slowest_m_per_s > self.fastest_m_per_s:
             raise LocalProtocolError('"slowest_m_per_s" must not be above "fastest_m_per_s"')
 
@@ -159,9 +152,7 @@ class WallConfig:
         _check_range(self, -_MOST_M, _MOST_M, "from_x_m", "from_y_m", "to_x_m", "to_y_m")
         _check_range(self, 0.001, _MOST_M, "height_m")
         if (self.from_x_m, self.from_y_m) == (self.to_x_m, self.to_y_m):
-            raise LocalProtocolError(
-                "both ends of a wall are the same point; the ends must be two different points"
-            )
+            raise LocalProtocolError("both ends of a wall are the same point; the ends must be two different points")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,8 +221,7 @@ class RoadConfig:
     car_width_m: float = 1.8
     """Width of a car (our choice: the reflecting side is half a width nearer than the middle of the lane)."""
     car_height_m: float = 1.6
-    """Height of a car (our choice: it must exceed the antennas' height, or the cars would reflect nothing).
-    """
+    """Height of a car (our choice: it must exceed the antennas' height, or the cars would reflect nothing)."""
     from_x_m: float = -50.0
     to_x_m: float = 150.0
     """Maximum x at which there are cars (our choice: cars beyond it are far from both nodes)."""
@@ -242,11 +232,7 @@ class RoadConfig:
         _check_range(self, 0, 100, "shortest_m", "longest_m")
         _check_range(self, 0.1, _MOST_M, "least_gap_m", "most_gap_m")
         _check_range(self, 0.001, 100, "car_width_m", "car_height_m")
-        for minimum, most in (
-            ("shortest_m", "longest_m"),
-            ("least_gap_m", "most_gap_m"),
-            ("from_x_m", "to_x_m"),
-        ):
+        for minimum, most in (("shortest_m", "longest_m"), ("least_gap_m", "most_gap_m"), ("from_x_m", "to_x_m")):
             if getattr(self, minimum) > getattr(self, most):
                 raise LocalProtocolError(f'"{minimum}" must not be above "{most}"')
         if self.longest_m > 0 and self.shortest_m < 0.1:
@@ -271,9 +257,8 @@ class RayConfig:
 
 _X, _Y, UP = np.eye(3)  # the third axis is height
 ON_IT_M = 1e-9
-"""Distance in metres within which a point counts as on a surface: above rounding errors at 100 km, far below
-a wavelength.
-"""
+"""Distance in metres within which a point counts as on a surface: above rounding errors at 100 km, far below a
+wavelength."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -461,8 +446,7 @@ class Scene:
     def __init__(self, config: RayConfig, times_s: Array, *, luck: Random) -> None:
         self.steps = len(times_s)
         self.solids: list[Solid] = [
-            wall((each.from_x_m, each.from_y_m), (each.to_x_m, each.to_y_m), each.height_m)
-            for each in config.wall
+            wall((each.from_x_m, each.from_y_m), (each.to_x_m, each.to_y_m), each.height_m) for each in config.wall
         ]
         for each in config.building:
             size = each.length_m, each.width_m, each.height_m
@@ -600,15 +584,11 @@ def _check_solid(name: str, path: Array, solid: Solid, times_s: Array) -> None:
         inside = solid.contains(path)
         if inside.any():
             at = int(np.argmax(inside))
-            raise LocalProtocolError(
-                f"the {name} node is inside {solid.name} {_where(path, times_s, at)}; {_MOVE}"
-            )
+            raise LocalProtocolError(f"the {name} node is inside {solid.name} {_where(path, times_s, at)}; {_MOVE}")
         return
     touch = _first_touch(solid.faces[0], path)
     if touch is not None:
-        raise LocalProtocolError(
-            f"the {name} node is in {solid.name} {_where(path, times_s, touch)}; {_MOVE}"
-        )
+        raise LocalProtocolError(f"the {name} node is in {solid.name} {_where(path, times_s, touch)}; {_MOVE}")
 
 
 _MOVE = "move the path of the node, or move the object"

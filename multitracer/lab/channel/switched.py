@@ -76,9 +76,7 @@ _LONGEST_S = 1e9
 _MOST_DBM = 1000.0
 """Maximum absolute power in dBm; no radio comes near it (not measured)."""
 _UNEVEN = 0.1
-"""Maximum deviation of a time from the even grid, in steps (not measured): less than the resolution of a
-step.
-"""
+"""Maximum deviation of a time from the even grid, in steps (not measured): less than the resolution of a step."""
 
 
 class PowerTrace:
@@ -184,9 +182,7 @@ def _step_ns(times_s: Array, path: str) -> int:
         raise FormatError(path, reason, line=at + 2)
     if step_s * len(times_s) > _LONGEST_S:
         raise FormatError(
-            path,
-            f"the power trace must not last longer than {_LONGEST_S:g} s; check "
-            "that its times are in seconds",
+            path, f"the power trace must not last longer than {_LONGEST_S:g} s; check that its times are in seconds"
         )
     return step_ns
 
@@ -197,8 +193,7 @@ def _step_ns(times_s: Array, path: str) -> int:
 
 
 _MOST_BITS_PER_S = 1_000_000_000
-"""Maximum rate (not measured): a packet of 1500 bytes takes 12 us, and one second takes a minute to compute.
-"""
+"""Maximum rate (not measured): a packet of 1500 bytes takes 12 us, and one second takes a minute to compute."""
 _MIN_STEP_NS = NS_PER_MS // 10
 """Minimum step of a power trace: at most 10,000 changes per second (not measured)."""
 
@@ -222,8 +217,7 @@ class SwitchedConfig:
     """What happens to packets while the link is down.
 
     flush: waiting and new packets are lost, as in the simulator of the paper. send: they are sent and lost.
-    hold: they wait.
-    """
+    hold: they wait."""
     power: PowerTrace | None = None
     """A power trace, named by `power` in a scenario; it replaces the geometry (our choice)."""
     at_end: Literal["repeat", "stop"] = "repeat"
@@ -238,9 +232,7 @@ class SwitchedConfig:
 
     def __post_init__(self) -> None:
         if not 1 <= self.bits_per_s <= _MOST_BITS_PER_S:
-            raise LocalProtocolError(
-                f'"bits_per_s" must be 1 to {_MOST_BITS_PER_S:,}, but is {self.bits_per_s}'
-            )
+            raise LocalProtocolError(f'"bits_per_s" must be 1 to {_MOST_BITS_PER_S:,}, but is {self.bits_per_s}')
         if not 0 <= self.delay_ns <= NS_PER_S:
             raise LocalProtocolError('"delay" must be 0 to 1 s')
         if not -300 <= self.threshold_dbm <= 300:
@@ -250,8 +242,7 @@ class SwitchedConfig:
     def _check_power(self) -> None:
         """Raise an error for keys that exclude each other.
 
-        These are a power trace together with a geometry, a trace with too short steps, and `at_end`
-        without a trace.
+        These are a power trace together with a geometry, a trace with too short steps, and `at_end` without a trace.
         """
         if self.power is None:
             if self.at_end != "repeat":
@@ -439,9 +430,7 @@ class SwitchedLink:
     def _drop(self, side: Side, packet: bytes, now_ns: int) -> None:
         facts = ip_facts(packet)
         waiting = len(self._interfaces[side].queue)
-        self._journals[side].add(
-            PacketDropped, now_ns, waiting, len(packet), facts.ip_id, facts.seq, "closed"
-        )
+        self._journals[side].add(PacketDropped, now_ns, waiting, len(packet), facts.ip_id, facts.seq, "closed")
 
     # --- up and down ---
 

@@ -38,11 +38,7 @@ def sentences(where: CarPosition, time_ns: int) -> bytes:
     now = datetime.fromtimestamp(time_ns // NS_PER_S, UTC)
     tod, date = f"{now:%H%M%S}.{time_ns % NS_PER_S // NS_PER_MS:03d}", f"{now:%d%m%y}"
     if where.in_tunnel:
-        lines = [
-            f"GPGGA,{tod},,,,,0,00,,,M,,M,,",
-            "GPGSA,A,1,,,,,,,,,,,,,,,",
-            f"GPRMC,{tod},V,,,,,,,{date},,,N",
-        ]
+        lines = [f"GPGGA,{tod},,,,,0,00,,,M,,M,,", "GPGSA,A,1,,,,,,,,,,,,,,,", f"GPRMC,{tod},V,,,,,,,{date},,,N"]
     else:
         at = f"{_angle(where.lat_deg, 2, 'NS')},{_angle(where.lon_deg, 3, 'EW')}"
         moves = f"{where.speed_mps / _KNOT_MPS:.2f},{where.heading_deg:.2f}"
@@ -133,27 +129,17 @@ class RehearsedGps:
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
-    options.add_argument(
-        "--link", type=Path, required=True, help="path of the simulated serial port (a symbolic link)"
-    )
+    options.add_argument("--link", type=Path, required=True, help="path of the simulated serial port (a symbolic link)")
     options.add_argument("--control", action="store_true", help="read events from standard input")
-    options.add_argument(
-        "--hz", type=rate_hz, default=1.0, help="number of position fixes per second; default 1"
-    )
+    options.add_argument("--hz", type=rate_hz, default=1.0, help="number of position fixes per second; default 1")
     options.add_argument(
         "--speed", type=float, default=1.0, help="simulated seconds of the drive per real second; default 1"
     )
     options.add_argument(
-        "--journey",
-        type=int,
-        metavar="SEED",
-        help="use the random drive with this seed instead of the bundled drive",
+        "--journey", type=int, metavar="SEED", help="use the random drive with this seed instead of the bundled drive"
     )
     options.add_argument(
-        "--began",
-        type=int,
-        metavar="NS",
-        help="start of the random drive, CLOCK_MONOTONIC in ns; default now",
+        "--began", type=int, metavar="NS", help="start of the random drive, CLOCK_MONOTONIC in ns; default now"
     )
     return options.parse_args(argv)
 

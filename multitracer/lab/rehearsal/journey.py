@@ -143,9 +143,8 @@ LONGEST_S = 4 * 3600.0
 _FIRST_S = 20.0
 """Time before the first event, in which TCP reaches its rate (not measured)."""
 _PAUSE_S = (20.0, 28.0)
-"""Range of the time between two events: a retransmission timer, backed off in the longest hole, expires in it
-(not measured).
-"""
+"""Range of the time between two events: a retransmission timer, backed off in the longest hole, expires in it (not
+measured)."""
 _LENGTH_S: dict[str, tuple[float, float]] = {
     "short handover": (0.04, 0.2),  # what a phone may need, TS 36.133, 5.1: 15 ms and some radio frames
     "long handover": (2.5, 3.5),  # radio link failure (T310 of TS 36.331, 1 s) and a new connection
@@ -168,9 +167,7 @@ _LOADED_PCT = 91.0
 _MORE_POWER_DB = {"interference": 6.0, "load": 3.0}
 """Additional power in the channel in dB, which lowers RSRQ.
 
-RSRQ is -11 dB in a fully used cell, and -14 dB with an SINR of -2.5 dB (by the definition of TS 36.214,
-5.1.3).
-"""
+RSRQ is -11 dB in a fully used cell, and -14 dB with an SINR of -2.5 dB (by the definition of TS 36.214, 5.1.3)."""
 AREA = 0x2A01
 CELL = 0x1A2D000
 """Identity of the first cell of a drive; the next cells have consecutive numbers."""
@@ -282,11 +279,7 @@ class Journey:
         """Return the modem's unsolicited reports of new cells, as events of a modem script."""
         handovers = [event for event in self.events if event.kind == "handover"]
         return [
-            {
-                "at_s": event.end_s,
-                "do": "say",
-                "text": f'+CEREG: 1,"{AREA:04X}","{CELL + event.cell + 1:08X}",7',
-            }
+            {"at_s": event.end_s, "do": "say", "text": f'+CEREG: 1,"{AREA:04X}","{CELL + event.cell + 1:08X}",7'}
             for event in handovers
         ]
 

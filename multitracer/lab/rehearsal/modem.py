@@ -1,8 +1,7 @@
 """A modem on a pseudo-terminal: `python -m multitracer.lab.rehearsal.modem --link PORT`.
 
-It answers as slowly as a real modem, in the format of a vendor (`--profile`). Events come from `--script`, or
-from standard input with `--control`: JSON objects, one per line; each is repeated on standard output when it
-is done.
+It answers as slowly as a real modem, in the format of a vendor (`--profile`). Events come from `--script`, or from
+standard input with `--control`: JSON objects, one per line; each is repeated on standard output when it is done.
 
 - `{"set": {"rssi_dbm": -90, …}}`: the values from now on, in columns of the table `radio`; null for unknown,
 - `{"do": "say", "text": "RING"}`: an unsolicited line, in the middle of an answer if one is being sent,
@@ -10,8 +9,7 @@ is done.
 - `{"do": "silent"}`, `{"do": "stall"}`, `{"do": "speak"}`: stops answering; delays answers; answers again,
 - `{"do": "unplug"}`, `{"do": "plug", "link": "OTHER PORT"}`: the cable.
 
-A script is a TOML file with the same events as `[[event]]`, each with `at_s`. The program ends with its
-standard input.
+A script is a TOML file with the same events as `[[event]]`, each with `at_s`. The program ends with its standard input.
 """
 
 from __future__ import annotations
@@ -151,11 +149,7 @@ def ublox(command: str, values: Values) -> list[str] | None:
     rsrq = _bin(values, "rsrq_db", zero=-19.5, step=0.5, most=46, missing=255)
     cell = f"{_complete(values, 'channel')},3,50,50,{values['area_code']:x},{values['cell_id']:x}"
     rest = f"d60814d1,8001,01,{rsrp},{rsrq},{values.get('sinr_db', 0.0):.2f},3,1,10,28,-50,-6,0,255,255,0"
-    return [
-        "+UCGED: 2",
-        f"6,4,{_PLMN[0]},{_PLMN[1]}",
-        f"{cell},{_complete(values, 'physical_cell_id')},{rest}",
-    ]
+    return ["+UCGED: 2", f"6,4,{_PLMN[0]},{_PLMN[1]}", f"{cell},{_complete(values, 'physical_cell_id')},{rest}"]
 
 
 def telit(command: str, values: Values) -> list[str] | None:
@@ -465,34 +459,23 @@ def _events(path: Path | None) -> list[Document]:
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
-    options.add_argument(
-        "--link", type=Path, required=True, help="path of the simulated serial port (a symbolic link)"
-    )
+    options.add_argument("--link", type=Path, required=True, help="path of the simulated serial port (a symbolic link)")
     options.add_argument(
         "--profile", choices=sorted(VOICES), default="rehearsal_cdpd", help="kind of modem to simulate"
     )
     options.add_argument("--script", type=Path, help="TOML file that contains events and their times")
     options.add_argument("--control", action="store_true", help="read events and values from standard input")
     options.add_argument(
-        "--told",
-        dest="fixed",
-        action="store_true",
-        help="do not simulate a drive: use only values that events set",
+        "--told", dest="fixed", action="store_true", help="do not simulate a drive: use only values that events set"
     )
     options.add_argument(
         "--speed", type=float, default=1.0, help="simulated seconds of the drive per real second; default 1"
     )
     options.add_argument(
-        "--journey",
-        type=int,
-        metavar="SEED",
-        help="use the random drive with this seed instead of the bundled drive",
+        "--journey", type=int, metavar="SEED", help="use the random drive with this seed instead of the bundled drive"
     )
     options.add_argument(
-        "--began",
-        type=int,
-        metavar="NS",
-        help="start of the random drive, CLOCK_MONOTONIC in ns; default now",
+        "--began", type=int, metavar="NS", help="start of the random drive, CLOCK_MONOTONIC in ns; default now"
     )
     options.add_argument(
         "--delay",
@@ -507,9 +490,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     options.add_argument(
         "--chatter", type=float, default=0.0, help="probability that the modem sends an unsolicited line"
     )
-    options.add_argument(
-        "--seed", type=int, default=1, help="random seed of the delays and the noise; default 1"
-    )
+    options.add_argument("--seed", type=int, default=1, help="random seed of the delays and the noise; default 1")
     return options.parse_args(argv)
 
 

@@ -1,10 +1,9 @@
 """The path of a rehearsal with privileges: `python -m multitracer.lab.rehearsal.path --seed N --began NS`.
 
-The phone is the network namespace in which this program is started; the program makes one for the server. The
-link of `relay.py` connects their TUN devices. The server, and with `--fixed FOLDER` collectors at its end,
-are children of this program; the namespaces have no names, so nothing remains when the processes have ended.
-Standard output has JSON objects, one per line: first that the path is ready, then each packet that the link
-drops.
+The phone is the network namespace in which this program is started; the program makes one for the server. The link of
+`relay.py` connects their TUN devices. The server, and with `--fixed FOLDER` collectors at its end, are children of this
+program; the namespaces have no names, so nothing remains when the processes have ended. Standard output has JSON
+objects, one per line: first that the path is ready, then each packet that the link drops.
 """
 
 from __future__ import annotations
@@ -66,9 +65,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
     options.add_argument("--seed", type=int, required=True, help="random seed of the drive")
     options.add_argument("--began", type=int, required=True, help="start of the drive, CLOCK_MONOTONIC in ns")
-    options.add_argument(
-        "--fixed", type=Path, metavar="FOLDER", help="folder for the logs of the server side"
-    )
+    options.add_argument("--fixed", type=Path, metavar="FOLDER", help="folder for the logs of the server side")
     return options.parse_args(argv)
 
 
@@ -94,9 +91,7 @@ def _ip(*words: str) -> None:
 def _new_namespace() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_CLONE_NEWNET) != 0:
-        raise CollectorError(
-            f"cannot create a network namespace: {os.strerror(ctypes.get_errno())}; run as root"
-        )
+        raise CollectorError(f"cannot create a network namespace: {os.strerror(ctypes.get_errno())}; run as root")
 
 
 def _children(chosen: argparse.Namespace) -> list[subprocess.Popen[bytes]]:
@@ -116,8 +111,7 @@ def _children(chosen: argparse.Namespace) -> list[subprocess.Popen[bytes]]:
     if not server.stdout.readline():
         _stop_all(children)
         raise CollectorError(
-            f"the server of the rehearsal cannot listen on {ADDRESS}:{PORT}; end the "
-            "program that uses this port"
+            f"the server of the rehearsal cannot listen on {ADDRESS}:{PORT}; end the program that uses this port"
         )
     return children
 

@@ -149,13 +149,11 @@ BANDWIDTH_HZ = 90_000
 CLASSES = ((20.0, 5.1152), (15.0, 3.3223), (10.0, 2.4063), (5.0, 1.1758), (0.0, 0.6016), (-5.0, 0.2344))
 """Minimum SINR (dB) and efficiency (bit/s per Hz) of CQI 14, 11, 9, 6, 4 and 2.
 
-The SINR that a CQI needs depends on the receiver, so these steps are our choice (not measured).
-"""
+The SINR that a CQI needs depends on the receiver, so these steps are our choice (not measured)."""
 NO_SERVICE_DBM = -118.0
 """RSRP below which no packet passes (not measured).
 
-The cell is not suitable (Srxlev of TS 36.304, 5.2.3.2) if the operator sets this Qrxlevmin.
-"""
+The cell is not suitable (Srxlev of TS 36.304, 5.2.3.2) if the operator sets this Qrxlevmin."""
 _SLOT_NS = 10 * NS_PER_MS
 """Interval at which the radio is evaluated: a radio frame of LTE (TS 36.211, 4.1)."""
 _QUEUE_BYTES = 12_000

@@ -71,12 +71,7 @@ def rehearsal(drive: RehearsedDrive | None = None) -> Iterator[Document]:
 
 
 def drawn_drive(
-    *,
-    seed: int | None,
-    has_command: bool,
-    interface: str | None,
-    sync_probe: str | None,
-    warn: Callable[[str], None],
+    *, seed: int | None, has_command: bool, interface: str | None, sync_probe: str | None, warn: Callable[[str], None]
 ) -> RehearsedDrive | None:
     """Return a random drive for a rehearsal.
 
@@ -167,14 +162,10 @@ class RehearsedDrive:
             "map": {
                 "bandwidth_hz": BANDWIDTH_HZ,
                 "no_service_dbm": NO_SERVICE_DBM,
-                "classes": [
-                    {"least_sinr_db": minimum, "bits_per_s_per_hz": bits} for minimum, bits in CLASSES
-                ],
+                "classes": [{"least_sinr_db": minimum, "bits_per_s_per_hz": bits} for minimum, bits in CLASSES],
             },
             "events": [
-                self._event(journey, number)
-                for number, event in enumerate(journey.events)
-                if event.begin_s < ended_s
+                self._event(journey, number) for number, event in enumerate(journey.events) if event.begin_s < ended_s
             ],
             "route_from_begin_each_second": [
                 self._coordinates(journey, float(second)) for second in range(int(max(ended_s, 0.0)) + 1)
@@ -228,9 +219,7 @@ def own_network() -> Iterator[None]:
     before = os.open(_OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if libc.unshare(CLONE_NEWNET) != 0:
-            raise PreflightError(
-                f"cannot create a network namespace: {os.strerror(ctypes.get_errno())}; run as root"
-            )
+            raise PreflightError(f"cannot create a network namespace: {os.strerror(ctypes.get_errno())}; run as root")
         yield
     finally:
         libc.setns(before, CLONE_NEWNET)
@@ -271,7 +260,6 @@ def _wait_until_ready(child: subprocess.Popen[bytes], output: Path, words: Path)
             lines = words.read_text(errors="replace").strip().splitlines()
             why = lines[-1].removeprefix("Error: ") if lines else "it wrote no message"
             raise PreflightError(
-                f"the simulated link cannot be used: {why}; `multitracer testbed "
-                "doctor` shows what is missing"
+                f"the simulated link cannot be used: {why}; `multitracer testbed doctor` shows what is missing"
             )
         time.sleep(_LOOK_S)

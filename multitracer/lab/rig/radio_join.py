@@ -91,8 +91,7 @@ def _readings(recording: Recording) -> dict[str, Readings]:
     if not near and len(by_host) > 1:
         names = " and ".join(by_host)
         raise InputError(
-            f"{recording.folder}: several hosts ({names}) have a radio log; rename the folder of the "
-            'client to "mobile"'
+            f'{recording.folder}: several hosts ({names}) have a radio log; rename the folder of the client to "mobile"'
         )
     used = by_host[(near or list(by_host))[0]] if by_host else []
     return {name: _of_column(used, name) for name in _SOURCES}
@@ -113,8 +112,7 @@ def _of_column(tables: list[Table], name: str) -> Readings:
 def _values(readings: dict[str, Readings], begin_ns: int, end_ns: int, before_ns: int) -> dict[str, str]:
     """Return the radio cells of one transaction's line as text, by column.
 
-    A cell is the mean from `begin_ns` to `end_ns`, else the last value at most `before_ns` earlier,
-    else empty.
+    A cell is the mean from `begin_ns` to `end_ns`, else the last value at most `before_ns` earlier, else empty.
     """
     cells = dict.fromkeys(RADIO_COLUMNS, "")
     counts = []

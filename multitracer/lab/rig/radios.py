@@ -109,13 +109,9 @@ def check_carried(protocol: ProtocolName, scenario: Scenario) -> None:
 _HEAD_BYTES = 4096
 _ERROR_TITLE = b"# multitracer error-trace"
 _QUEUE_PACKETS = 100
-"""Queue of a link under a power trace, in packets, as in the scenarios of paper 002: it holds the paper's
-windows.
-"""
+"""Queue of a link under a power trace, in packets, as in the scenarios of paper 002: it holds the paper's windows."""
 _BUFFER_BYTES = 1_000_000
-"""Buffer of both sockets: four times the need of 20 Mbit/s and 100 ms, so that the link is the limit (our
-choice).
-"""
+"""Buffer of both sockets: four times the need of 20 Mbit/s and 100 ms, so that the link is the limit (our choice)."""
 _SLOW_BUFFER_BYTES = 65_535
 """Buffer of both sockets on links of kilobits per second: a full window without scaling (RFC 9293)."""
 _COMPLETE = 1 << 31
@@ -142,9 +138,7 @@ class RigRadio:
     trace_s: float = 0.0
 
 
-def radio_of(
-    name: str, *, direction: Direction, seconds: float, threshold_dbm: float | None = None
-) -> RigRadio:
+def radio_of(name: str, *, direction: Direction, seconds: float, threshold_dbm: float | None = None) -> RigRadio:
     """Return the radio that a user names.
 
     Parameters
@@ -185,9 +179,7 @@ def _radio_of(name: str, traffic: ScenarioTraffic, seconds: float) -> RigRadio:
 
 def _head(path: Path) -> bytes:
     if path.exists() and not path.is_file():
-        raise InputError(
-            f"{path}: a trace must be a regular file, not a device or a pipe; write the trace to a file"
-        )
+        raise InputError(f"{path}: a trace must be a regular file, not a device or a pipe; write the trace to a file")
     try:
         with path.open("rb") as stream:
             return stream.read(_HEAD_BYTES)
@@ -198,9 +190,7 @@ def _head(path: Path) -> bytes:
         ) from error
 
 
-def _scenario(
-    name: str, link: AnyLinkConfig, tcp: TcpProfile, traffic: ScenarioTraffic, seconds: float
-) -> Scenario:
+def _scenario(name: str, link: AnyLinkConfig, tcp: TcpProfile, traffic: ScenarioTraffic, seconds: float) -> Scenario:
     return Scenario(name=name, link=link, mobile=tcp, fixed=tcp, traffic=(traffic,), limit_s=seconds)
 
 

@@ -128,9 +128,7 @@ class RealCourse:
 
     def _reason(self, now_ns: int) -> str:
         if self._link.is_dropped:
-            self._problem = (
-                f"{why_dropped(self._link)}; the same command continues with a new run of the link"
-            )
+            self._problem = f"{why_dropped(self._link)}; the same command continues with a new run of the link"
         elif self._server.has_ended:
             self._problem = f"the server ended: {_last_words(self._server)}"
         elif self._client.has_ended:
@@ -192,9 +190,7 @@ class RadioFeed:
         Number of the run in its session folder.
     """
 
-    def __init__(
-        self, folder: Path, children: Children, config: AnyLinkConfig, *, speed: float, number: int
-    ) -> None:
+    def __init__(self, folder: Path, children: Children, config: AnyLinkConfig, *, speed: float, number: int) -> None:
         self._children = children
         self._config = config
         self._profile = modem_profile(config)
@@ -227,9 +223,7 @@ class RadioFeed:
         os.set_blocking(self._modem.process.stdin.fileno(), False)  # the link must not wait for it
         self._tell(link, 0)
         collector = self._children.start("modem", "mobile", self._collector_command(), version=__version__)
-        self._children.wait(
-            collector, lambda: self._log.exists() and '"kind":"modem"' in self._log.read_text()
-        )
+        self._children.wait(collector, lambda: self._log.exists() and '"kind":"modem"' in self._log.read_text())
 
     def _modem_command(self) -> list[str]:
         delays = [f"{delay_s / self._speed:g}" for delay_s in _DELAY_S]
@@ -370,16 +364,12 @@ def _alone(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise InputError(
-            f"{folder}: cannot use this folder: {error.strerror}; name another folder"
-        ) from error
+        raise InputError(f"{folder}: cannot use this folder: {error.strerror}; name another folder") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
-        raise InputError(
-            f"{folder}: another run is writing to this folder; wait until the other run ends"
-        ) from error
+        raise InputError(f"{folder}: another run is writing to this folder; wait until the other run ends") from error
     finally:
         os.close(descriptor)
 
@@ -433,11 +423,7 @@ class RealMeasurement(Workload):
         network = self._network
         self._link = link
         feed = RadioFeed(
-            network.folder,
-            network.children,
-            network.scenario.link,
-            speed=network.speed,
-            number=network.number,
+            network.folder, network.children, network.scenario.link, speed=network.speed, number=network.number
         )
         self._radio = undo.enter_context(feed)
         self._radio.start(link)

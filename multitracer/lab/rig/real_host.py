@@ -76,9 +76,7 @@ class HostTask:
         document: Document = json.loads(line)
         key = document["key"]
         options = TransportOptions(
-            Extension(document["extensions"]),
-            None if key is None else bytes.fromhex(key),
-            speed=document["speed"],
+            Extension(document["extensions"]), None if key is None else bytes.fromhex(key), speed=document["speed"]
         )
         plan = MeasurementPlan.of_document(document["plan"])
         return cls(plan, document["folder"], document["address"], options)

@@ -74,8 +74,7 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
     capture : bool
         Also write packets, TCP variables and link events of both hosts.
     nodelay : bool
-        Whether both endpoints set TCP_NODELAY, as `measure` does; otherwise Nagle's algorithm as in the
-        profile.
+        Whether both endpoints set TCP_NODELAY, as `measure` does; otherwise Nagle's algorithm as in the profile.
     progress : callable
         Called after each transaction.
 
@@ -152,9 +151,9 @@ def _wtcp_client(
     return TcpClient(wtcp.dial, run=_RUN, timeout_s=plan.timeout_s, clock=network.clock(mobile))
 
 
-_CLIENTS: Mapping[
-    ProtocolName, Callable[[MeasurementPlan, VirtualNetwork, Scenario, TransportOptions], Client]
-] = MappingProxyType({"tcp": _tcp_client, "centauruscomm": _centaurus_client, "wtcp": _wtcp_client})
+_CLIENTS: Mapping[ProtocolName, Callable[[MeasurementPlan, VirtualNetwork, Scenario, TransportOptions], Client]] = (
+    MappingProxyType({"tcp": _tcp_client, "centauruscomm": _centaurus_client, "wtcp": _wtcp_client})
+)
 """Function that makes the client and the server, by the transport of a plan."""
 
 
@@ -174,8 +173,7 @@ class _FromTheStart:
             self._client.reach()
         except UnreachableError as error:
             raise InputError(
-                f"{self._link}: no packet can pass the link at the start of the run ({error}); choose "
-                "another seed"
+                f"{self._link}: no packet can pass the link at the start of the run ({error}); choose another seed"
             ) from error
 
     def close(self) -> None:
@@ -209,9 +207,7 @@ def _starts(folder: Path) -> dict[int, tuple[int, str]]:
 # --- the manifest ---
 
 
-def _manifest(
-    folder: Path, scenario: Scenario, *, seed: int, options: TransportOptions, capture: bool
-) -> Manifest:
+def _manifest(folder: Path, scenario: Scenario, *, seed: int, options: TransportOptions, capture: bool) -> Manifest:
     about = Manifest(folder.resolve().name, created_ns=EPOCH_NS, more={"multitracer": __version__})
     about.hosts = {
         scenario.hosts[0]: Host(role=Role.CLIENT, kernel="virtual"),

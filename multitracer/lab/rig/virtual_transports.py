@@ -190,9 +190,7 @@ class VirtualTcp:
 
     def _dialogue(self, connection: Connection) -> Dialogue:
         name = f"{self._mobile.name}:{connection.remote.port}"
-        return Dialogue(
-            name, records=self._records, clock=self._clock, info=lambda: tcp_info_fields(connection)
-        )
+        return Dialogue(name, records=self._records, clock=self._clock, info=lambda: tcp_info_fields(connection))
 
 
 # CentaurusComm in virtual time: a `CentaurusEndpoint` whose `work` lets the link's time pass.
@@ -318,9 +316,7 @@ class VirtualUdp:
         Longest IP packet that the link carries.
     """
 
-    def __init__(
-        self, network: VirtualNetwork, mobile: HostName, options: TransportOptions, *, mtu_bytes: int
-    ) -> None:
+    def __init__(self, network: VirtualNetwork, mobile: HostName, options: TransportOptions, *, mtu_bytes: int) -> None:
         self._network = network
 
         def worker(*accepted: bytes) -> UdpWorker:
@@ -331,9 +327,7 @@ class VirtualUdp:
 
         client, server = network.hosts[mobile], network.hosts[FIXED]
         self.client = VirtualEndpoint(worker(REPLY, RECEIPT), network, client, client.free_port)
-        self._fixed = VirtualEndpoint(
-            worker(REQUEST, GOODBYE, HELLO), network, server, SERVER_PORT, self._work
-        )
+        self._fixed = VirtualEndpoint(worker(REQUEST, GOODBYE, HELLO), network, server, SERVER_PORT, self._work)
         self._server = CentaurusServer(self._fixed)
         self._alarm_ns: int | None = None
 
@@ -414,10 +408,7 @@ class VirtualWtcp:
         self._mobile, self._fixed = network.hosts[mobile], network.hosts[FIXED]
         self._clock = network.clock(FIXED)
         self._service = WtcpService(
-            config,
-            records=TransactionLog(None, self._clock),
-            clock=self._clock,
-            random_bytes=network.random_bytes,
+            config, records=TransactionLog(None, self._clock), clock=self._clock, random_bytes=network.random_bytes
         )
         self._alarm_ns: int | None = None
         self._fixed.bind(SERVER_PORT, self._take)

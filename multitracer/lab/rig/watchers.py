@@ -86,9 +86,7 @@ class RigModemLog:
         The mobile's clocks.
     """
 
-    def __init__(
-        self, stream: BinaryIO, config: AnyLinkConfig, host: HostName, clock: SimulatedClock
-    ) -> None:
+    def __init__(self, stream: BinaryIO, config: AnyLinkConfig, host: HostName, clock: SimulatedClock) -> None:
         self._stream = stream
         self._config = config
         self._clock = clock
@@ -109,9 +107,7 @@ class RigModemLog:
         self._reads += 1
         for command in self._commands:
             lines = answer(self._profile, command, values)
-            raw = "".join(f"\r\n{line}\r\n" for line in lines or []) + (
-                "\r\nOK\r\n" if lines else "\r\nERROR\r\n"
-            )
+            raw = "".join(f"\r\n{line}\r\n" for line in lines or []) + ("\r\nOK\r\n" if lines else "\r\nERROR\r\n")
             self._write(
                 kind="answer", read=self._reads, command=command, asked_ns=stamp_ns, answered_ns=stamp_ns,
                 result="OK" if lines else "ERROR", raw=raw, shown=decode(command, raw.encode()).readings,
@@ -180,9 +176,7 @@ class RigRecorder(NetworkObserver):
         self._now_ns = now_ns
         self._modem.reading(reading, now_ns=now_ns)
 
-    def packet(
-        self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
-    ) -> None:
+    def packet(self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool) -> None:
         """Write a packet into the host's capture."""
         del packet, outgoing
         self._now_ns = now_ns

@@ -76,8 +76,7 @@ class SendWindow:
         self.round_trip_ticks = 0
         """Shortest time from a frame to its acknowledgment in slots, 0 before the first.
 
-        It is kept after resets.
-        """
+        It is kept after resets."""
         self._slots: dict[int, _Slot] = {}
 
     def clear(self) -> int:
@@ -476,9 +475,7 @@ class BalancedMode:
     def _information(self, frame: RlpFrame) -> str:
         if len(self.delivered) >= self._config.backlog_frames:
             return "refused"
-        return self._receive.accept(
-            frame.n_s or 0, frame.info, tick=self._journal.tick, deliver=self.delivered
-        )
+        return self._receive.accept(frame.n_s or 0, frame.info, tick=self._journal.tick, deliver=self.delivered)
 
     def _supervision(self, frame: RlpFrame, number: int) -> bool:
         """Process the S bits; return whether the peer has changed between busy and ready."""

@@ -1,12 +1,10 @@
 """One end of an RLP link: the state machine.
 
-Source: 3GPP TS 24.022, clauses 5 and 6; docs/protocols.md lists our choices where these clauses specify
-nothing.
+Source: 3GPP TS 24.022, clauses 5 and 6; docs/protocols.md lists our choices where these clauses specify nothing.
 
-A radio channel carries one frame per slot in each direction, even without data, so the slot is the clock:
-the driver calls `outgoing` once per slot and passes the result to the other end's `receive`, or None if the
-radio destroyed it. All timers count slots. Every frame of an established link carries N(R), so T2 is not
-needed.
+A radio channel carries one frame per slot in each direction, even without data, so the slot is the clock: the driver
+calls `outgoing` once per slot and passes the result to the other end's `receive`, or None if the radio destroyed it.
+All timers count slots. Every frame of an established link carries N(R), so T2 is not needed.
 
 Rules of this file:
 
@@ -69,9 +67,7 @@ class RlpEntity:
         self.epoch = 0
         """Number of times the link was cleared."""
         self.on_flush: Callable[[], int] | None = None
-        """Called when the link is cleared: the layer above flushes its buffer and returns the number of user
-        octets.
-        """
+        """Called when the link is cleared: the layer above flushes its buffer and returns the number of user octets."""
         self.journal = SlotJournal()
         """Events of all layers of this side, so that one log has them in order."""
         self._balanced = BalancedMode(config, self.journal)

@@ -22,8 +22,7 @@ _XON, _XOFF = 0x11, 0x13  # ITU-T T.50: DC1 and DC3
 _ROOM_ABOVE_XOFF_BYTES = 2 * 61 * 66
 """Bytes that may still arrive after the peer was stopped: two windows of the longest frames.
 
-If the peer sends more, its frames are refused.
-"""
+If the peer sends more, its frames are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +37,13 @@ class L2rConfig:
     """Number of unread characters below which the peer may continue.
 
     It should exceed the round trip time times the reading rate; otherwise the reader has no data until the
-    peer's next character arrives.
-    """
+    peer's next character arrives."""
     stop_by: Literal["x-bit", "rnr"] = "x-bit"
     """How the peer is stopped: by the status octet, which can be lost with its frame, or by RLP."""
     in_band: bool = False
     """Whether XON and XOFF characters are flow control, or data.
 
-    As flow control they are not transparent: PPP must escape them.
-    """
+    As flow control they are not transparent: PPP must escape them."""
 
     def __post_init__(self) -> None:
         if not 0 < self.xon_at_bytes <= self.xoff_at_bytes or self.transmit_bytes < 1:

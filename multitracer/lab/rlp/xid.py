@@ -187,13 +187,11 @@ class RlpConfig:
     when_exhausted: Literal["reset", "drop-call"] = "reset"
     """What follows N2 failed attempts: a link reset, or the end of the call.
 
-    The standard also allows the end of the call, and it was seen in the field.
-    """
+    The standard also allows the end of the call, and it was seen in the field."""
     backlog_frames: int = 124
     """Maximum number of delivered frames that wait for `read`; further frames are refused.
 
-    It is two windows, so that all frames fit that arrive before a peer reacts to RNR.
-    """
+    It is two windows, so that all frames fit that arrive before a peer reacts to RNR."""
 
     def __post_init__(self) -> None:
         if self.frame_octets not in FRAME_OCTETS:
@@ -202,13 +200,9 @@ class RlpConfig:
                 f"is {self.frame_octets}"
             )
         if self.slot_ns <= 0 or self.parameters.t1_ms * NS_PER_MS < self.slot_ns:
-            raise LocalProtocolError(
-                f"RLP: the slot must be at least 1 ns and at most T1, but is {self.slot_ns} ns"
-            )
+            raise LocalProtocolError(f"RLP: the slot must be at least 1 ns and at most T1, but is {self.slot_ns} ns")
         if self.backlog_frames < 1:
-            raise LocalProtocolError(
-                f"RLP: the backlog must be at least 1 frame, but is {self.backlog_frames}"
-            )
+            raise LocalProtocolError(f"RLP: the backlog must be at least 1 frame, but is {self.backlog_frames}")
 
     @property
     def info_octets(self) -> int:
@@ -289,9 +283,7 @@ class SlotJournal:
         """Record an event of class `kind` in the current slot, with its other fields."""
         self.events.append(kind(self.now_ns, self.tick, *facts))
 
-    def sent(
-        self, octets: bytes, offset_bytes: int | None = None, attempt: int = 1, cause: str = ""
-    ) -> bytes:
+    def sent(self, octets: bytes, offset_bytes: int | None = None, attempt: int = 1, cause: str = "") -> bytes:
         """Record an event for a sent frame with its data, and return the octets of the frame unchanged."""
         self.events.append(FrameSent(self.now_ns, self.tick, octets, offset_bytes, attempt, cause))
         return octets

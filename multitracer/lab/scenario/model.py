@@ -44,10 +44,7 @@ TCP_TRANSPORTS: Mapping[str, Callable[[TcpProfile], TcpProfile]] = MappingProxyT
     {
         "tcp": _as_it_is,
         **{name: partial(_like, name=name) for name in PROFILES},
-        **{
-            name: partial(_controlled, congestion=name, sack=False)
-            for name in ("tahoe", "reno", "newreno", "vegas")
-        },
+        **{name: partial(_controlled, congestion=name, sack=False) for name in ("tahoe", "reno", "newreno", "vegas")},
         "sack": partial(_controlled, congestion="newreno", sack=True),
         "cubic": partial(_controlled, congestion="cubic", sack=True),
         "linux": _linux,
@@ -57,8 +54,7 @@ TCP_TRANSPORTS: Mapping[str, Callable[[TcpProfile], TcpProfile]] = MappingProxyT
 
 `tcp` is the host's own TCP; `bsd`, `modern`, `palm` and `linux22` are those profiles with the host's MTU. The
 others change only the congestion control and whether SACK is offered: Tahoe, Reno, NewReno and Vegas have no
-SACK, as in paper 001. `linux` is CUBIC with SACK and the other deviations of Linux (docs/simulator.md).
-"""
+SACK, as in paper 001. `linux` is CUBIC with SACK and the other deviations of Linux (docs/simulator.md)."""
 TRANSPORTS = (*TCP_TRANSPORTS, WTCP)
 WTCP_PACKET_BYTES = 500
 """Longest IP packet of WTCP (paper 001, section IV)."""
@@ -112,9 +108,7 @@ class ScenarioTraffic:
             if not 0 <= value <= _LONGEST_S:
                 raise LocalProtocolError(f'traffic: "{key}" must be 0 to {_LONGEST_S:,} s, but is {value}')
         if self.transport not in TRANSPORTS:
-            raise LocalProtocolError(
-                f'"transport" must be one of {", ".join(TRANSPORTS)}, but is {self.transport!r}'
-            )
+            raise LocalProtocolError(f'"transport" must be one of {", ".join(TRANSPORTS)}, but is {self.transport!r}')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,8 +143,7 @@ class Scenario:
     traffic: tuple[ScenarioTraffic, ...] = ()
     """The connections; the summary describes the first one.
 
-    Empty for a link that is only used by measurements.
-    """
+    Empty for a link that is only used by measurements."""
     events: tuple[ScriptEvent, ...] = ()
     clock: ClockSetting = ClockSetting()
     seed: int = 1
@@ -212,8 +205,7 @@ class Scenario:
         """
         if not self.traffic:
             raise InputError(
-                f"{self.name}: this scenario contains a link, but no traffic; use `measure run --over "
-                f"{self.name}`"
+                f"{self.name}: this scenario contains a link, but no traffic; use `measure run --over {self.name}`"
             )
 
     def as_linux(self) -> Scenario:
@@ -266,8 +258,7 @@ class Scenario:
         if traffic.host and traffic.host not in mobiles:
             known = mobiles[0] if len(mobiles) == 1 else f"{mobiles[0]} to {mobiles[-1]}"
             raise LocalProtocolError(
-                f'{where} "host" must be one of the mobile hosts of the link '
-                f"({known}), but is {traffic.host!r}"
+                f'{where} "host" must be one of the mobile hosts of the link ({known}), but is {traffic.host!r}'
             )
         problem = mtu_problem(traffic.transport, self.mtu_bytes)
         if problem is not None:

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from multitracer.protocols.error_trace import ErrorTrace
 
 AtEnd = Literal["clear", "repeat", "stop"]
-"""What follows the end of a trace: a radio without errors, the trace from its start, or the end of the run.
-"""
+"""What follows the end of a trace: a radio without errors, the trace from its start, or the end of the run."""
 FrameSlots = tuple[int, int]
 """Duration of a frame from the mobile and of one to the mobile, in ns."""
 
@@ -164,11 +163,7 @@ def under_errors(
     again = {way: trace.slots_of(way) if at_end == "repeat" else 0 for way in ("up", "down")}
     if isinstance(link, BluetoothConfig):
         errors = replace(
-            link.errors,
-            kind="replay",
-            replayed_up=trace.up,
-            replayed_down=trace.down,
-            repeat_slots=max(again.values()),
+            link.errors, kind="replay", replayed_up=trace.up, replayed_down=trace.down, repeat_slots=max(again.values())
         )
         changed: AnyLinkConfig = replace(link, errors=errors)
     else:
@@ -220,8 +215,7 @@ def with_end(scenario: Scenario, at_end: AtEnd) -> Scenario:
         what = "power"
     else:
         raise InputError(
-            f"{scenario.name}: the link of this scenario has no trace; give a trace with "
-            "--errors, or remove --at-end"
+            f"{scenario.name}: the link of this scenario has no trace; give a trace with --errors, or remove --at-end"
         )
     if at_end == "clear":
         raise InputError(
@@ -277,8 +271,7 @@ def power_of(name: str, *, seed: int | None = None, threshold_dbm: float | None 
     Raises
     ------
     InputError
-        If there is no such scenario, its link has no ray-traced radio, or the positions of the nodes are
-        impossible.
+        If there is no such scenario, its link has no ray-traced radio, or the positions of the nodes are impossible.
     """
     scenario = load_scenario(name)
     link = scenario.link

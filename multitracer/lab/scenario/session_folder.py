@@ -21,17 +21,7 @@ from multitracer.lab.channel.gsm import LinkConfig
 from multitracer.lab.channel.shared.packet_link import SIDES
 from multitracer.lab.channel.switched import SwitchedConfig
 from multitracer.lab.scenario.library import KEPT_TRACES, SCENARIO
-from multitracer.manifest import (
-    MANIFEST,
-    Host,
-    LogFile,
-    Manifest,
-    Role,
-    Variables,
-    checksum,
-    inside,
-    read_manifest,
-)
+from multitracer.manifest import MANIFEST, Host, LogFile, Manifest, Role, Variables, checksum, inside, read_manifest
 from multitracer.protocols.capacity_trace import CapacityTrace
 from multitracer.protocols.error_trace import RADIO
 
@@ -82,16 +72,12 @@ def make_folders(folder: Path, scenario: Scenario, *, is_new: bool = True) -> No
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if is_new and any(folder.iterdir()):
-            raise InputError(
-                f"{folder}: the folder is not empty, and logs are never overwritten; give a new folder"
-            )
+            raise InputError(f"{folder}: the folder is not empty, and logs are never overwritten; give a new folder")
         for name in (*scenario.hosts, "truth"):
             (folder / name).mkdir(exist_ok=True)
         keep_scenario(folder, scenario)
     except OSError as error:
-        raise InputError(
-            f"{folder}: cannot create this folder: {error.strerror}; name another folder"
-        ) from error
+        raise InputError(f"{folder}: cannot create this folder: {error.strerror}; name another folder") from error
 
 
 def keep_scenario(folder: Path, scenario: Scenario) -> None:
@@ -110,8 +96,7 @@ def keep_scenario(folder: Path, scenario: Scenario) -> None:
         path, octets = inside(folder / KEPT_TRACES, name), text.encode()
         if path.exists() and path.read_bytes() != octets:
             raise InputError(
-                f"{path}: this file differs from the trace that {scenario.name} now names; name "
-                "another session folder"
+                f"{path}: this file differs from the trace that {scenario.name} now names; name another session folder"
             )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(octets)

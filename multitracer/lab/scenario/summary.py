@@ -42,15 +42,12 @@ class Summary:
     goodput_bytes_per_s: float | None
     """Delivered payload, each byte once, per second from the first SYN to the arrival of its last byte."""
     rlp_slope_bytes_per_s: float | None
-    """Least-squares slope of first transmissions over time, of the data sender's link (RlpSnd_data, or CDPD's
-    MDLP).
-    """
+    """Least-squares slope of first transmissions over time, of the data sender's link (RlpSnd_data, or CDPD's MDLP)."""
     rlp_resets: int
     rlp_retransmissions: int
     """Number of information frames that the data sender's link retransmitted."""
     xoff_gaps_s: list[float]
-    """Duration of each stop of the data sender by its peer, from the receipt of the stop to that of the go.
-    """
+    """Duration of each stop of the data sender by its peer, from the receipt of the stop to that of the go."""
     tcp_retransmissions: int
     """Number of segments that the data sender's host retransmitted."""
     tcp_timeouts: int
@@ -69,9 +66,7 @@ class Summary:
 
     def document(self) -> Document:
         """Return the content of summary.json."""
-        numbers = {
-            key: round(value, 6) if isinstance(value, float) else value for key, value in asdict(self).items()
-        }
+        numbers = {key: round(value, 6) if isinstance(value, float) else value for key, value in asdict(self).items()}
         gaps = {"xoff_gaps_s": [round(gap, 6) for gap in self.xoff_gaps_s]}
         return numbers | gaps | flows_document(self.flows)
 
@@ -123,9 +118,7 @@ class LinkMeter:
     ends: frozenset[str] = frozenset({"mobile", "fixed"})
     """Hosts whose logs report resets of the link.
 
-    With several mobiles it is only the mobile with the data, because the fixed host's log has the resets of
-    all.
-    """
+    With several mobiles it is only the mobile with the data, because the fixed host's log has the resets of all."""
     stream: int = 0
     """Number of the mobile whose frames count in the fixed host's log, from 0."""
     rlp: RunningFit = field(default_factory=RunningFit)
@@ -305,11 +298,9 @@ class FlowSummary:
     delivered_packets: int
     """Number of packets that carried these bytes."""
     rate_bps: float | None
-    """Delivered bits per second, from the first packet to the arrival of the last byte, or to the end of the
-    run.
+    """Delivered bits per second, from the first packet to the arrival of the last byte, or to the end of the run.
 
-    None if the time is 0.
-    """
+    None if the time is 0."""
 
 
 def rate_bps(*, delivered_bytes: int, elapsed_ns: int) -> float | None:
@@ -415,9 +406,7 @@ class Meters:
                 self._tcp[one.address, other.address, one.port, other.port] = ends[0], meter
         self.flows[number] = meter
 
-    def packet(
-        self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
-    ) -> None:
+    def packet(self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool) -> None:
         """Pass a TCP packet to the meter of its flow."""
         del data
         if packet is None:

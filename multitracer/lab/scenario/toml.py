@@ -87,11 +87,7 @@ class _Reader:
     """Builds the dataclasses of one scenario from its tables; `path` is for messages."""
 
     def __init__(
-        self,
-        path: str,
-        read_trace: ReadTrace,
-        read_capacity: ReadCapacity | None,
-        read_power: ReadPower | None,
+        self, path: str, read_trace: ReadTrace, read_capacity: ReadCapacity | None, read_power: ReadPower | None
     ) -> None:
         self._path = path
         self._read_trace = read_trace
@@ -128,24 +124,19 @@ class _Reader:
     def _link(self, table: Document) -> AnyLinkConfig:
         kind = table.get("kind", "gsm")
         if not isinstance(kind, str) or kind not in LINK_KINDS:
-            raise FormatError(
-                self._path, f'[link] "kind" must be one of {", ".join(LINK_KINDS)}, but is {kind!r}'
-            )
+            raise FormatError(self._path, f'[link] "kind" must be one of {", ".join(LINK_KINDS)}, but is {kind!r}')
         config = LINK_KINDS[kind]
         parts = {f.name: f.default_factory() for f in fields(config) if callable(f.default_factory)}
         lists: dict[str, type] = getattr(config, "LISTS", {})
         plain = {key: value for key, value in table.items() if key != "kind" and key not in {*parts, *lists}}
-        built = {
-            name: self._part(type(default), table, name) for name, default in parts.items() if name in table
-        }
+        built = {name: self._part(type(default), table, name) for name, default in parts.items() if name in table}
         built |= {name: self._list(each, table, name) for name, each in lists.items()}
         if config is SwitchedConfig and "power" in plain:
             built["power"] = self._power(plain.pop("power"))
         link = self._build(config, plain, "[link]", **built)
         if isinstance(link, CapacityConfig) and not link.traces:
             raise FormatError(
-                self._path,
-                'a [link] of the kind "capacity" needs a trace; name a trace in [link.up] or [link.down]',
+                self._path, 'a [link] of the kind "capacity" needs a trace; name a trace in [link.up] or [link.down]'
             )
         return link
 
@@ -162,8 +153,7 @@ class _Reader:
         if not isinstance(name, str) or self._read_power is None:
             raise FormatError(
                 self._path,
-                '[link] "power" must be the name of a power trace in the '
-                f"folder of this file, but is {name!r}",
+                f'[link] "power" must be the name of a power trace in the folder of this file, but is {name!r}',
             )
         return self._read_power(name)
 
@@ -239,17 +229,13 @@ class _Reader:
         self._refuse(unknown, where)
         lacking = [n for n, field in known.items() if _is_required(field) and n not in values and n != "name"]
         if lacking:
-            raise FormatError(
-                self._path, f"{where} does not have these required keys: {', '.join(sorted(lacking))}"
-            )
+            raise FormatError(self._path, f"{where} does not have these required keys: {', '.join(sorted(lacking))}")
         return values
 
     def _value(self, value: object, hint: object, where: str, factor: int) -> object:
         if isinstance(value, int | float) and not (-_MOST <= value * factor <= _MOST):  # true of NaN, too
             most = f"{_MOST // factor:,}"
-            raise FormatError(
-                self._path, f"{where} must be a number from -{most} to {most}, but is {_shown(value)}"
-            )
+            raise FormatError(self._path, f"{where} must be a number from -{most} to {most}, but is {_shown(value)}")
         if factor != 1 and isinstance(value, int | float) and not isinstance(value, bool):
             return round(value * factor)
         if get_origin(hint) is Literal:
@@ -267,8 +253,7 @@ class _Reader:
     def _refuse(self, unknown: set[str], where: str) -> None:
         if unknown:
             raise FormatError(
-                self._path,
-                f"{where} contains unknown keys: {', '.join(sorted(unknown))}; correct or remove them",
+                self._path, f"{where} contains unknown keys: {', '.join(sorted(unknown))}; correct or remove them"
             )
 
 

@@ -146,8 +146,7 @@ def _key(packet: TcpPacket | None, data: bytes) -> bytes:
 def _place(pending: deque[_Pending], packet: TcpPacket | None, data: bytes) -> int | None:
     """Return the index in `pending` of the packet that has arrived; None if it is not there.
 
-    Packets are compared by IP identification or, if that is damaged, by transport checksum and
-    payload.
+    Packets are compared by IP identification or, if that is damaged, by transport checksum and payload.
     """
     if pending and pending[0].data == data:
         return 0

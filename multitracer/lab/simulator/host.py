@@ -264,9 +264,7 @@ class StreamReader(StreamApplication):
         if not data:
             return
         if data != payload(self.read_bytes, self.read_bytes + len(data)):
-            raise LocalProtocolError(
-                f"the delivered data differ from the sent data after byte {self.read_bytes}"
-            )
+            raise LocalProtocolError(f"the delivered data differ from the sent data after byte {self.read_bytes}")
         self.read_bytes += len(data)
 
     def next_timer_ns(self) -> int | None:
@@ -295,9 +293,7 @@ class Network(Protocol):
     def transmit(self, host: SimulatedHost, data: bytes) -> bool:
         """Offer a packet to the link; return False if the host's interface refuses it."""
 
-    def saw_packet(
-        self, host: SimulatedHost, packet: TcpPacket | None, data: bytes, *, outgoing: bool
-    ) -> None:
+    def saw_packet(self, host: SimulatedHost, packet: TcpPacket | None, data: bytes, *, outgoing: bool) -> None:
         """Report a packet at a host's interface to the observers; `packet` is None for a datagram."""
 
     def saw_state(self, host: SimulatedHost, socket: SimulatedSocket) -> None:
@@ -358,15 +354,11 @@ class SimulatedHost:
         """Local port that the next connection will use."""
         return FIRST_MOBILE_PORT + self._opened % _PORTS
 
-    def listen(
-        self, port: int, application: Callable[[], Application], profile: TcpProfile | None = None
-    ) -> None:
+    def listen(self, port: int, application: Callable[[], Application], profile: TcpProfile | None = None) -> None:
         """Accept connections to `port`, each with a new application."""
         self._listening[port] = application, profile or self.profile
 
-    def connect(
-        self, remote: Endpoint, application: Application, profile: TcpProfile | None = None
-    ) -> SimulatedSocket:
+    def connect(self, remote: Endpoint, application: Application, profile: TcpProfile | None = None) -> SimulatedSocket:
         """Open a connection from the next free port."""
         local = Endpoint(self.address, self.free_port)
         isn = self._network.initial_sequence_number()

@@ -307,10 +307,7 @@ class HostLogWriter:
     def _records(self, packets: list[tuple[bytes, int]]) -> bytes:
         realtime_ns, snap_bytes = self.clock.realtime_ns, self._snap
         return b"".join(
-            [
-                pcap_record(data, time_ns=realtime_ns(now_ns), snap_bytes=snap_bytes)
-                for data, now_ns in packets
-            ]
+            [pcap_record(data, time_ns=realtime_ns(now_ns), snap_bytes=snap_bytes) for data, now_ns in packets]
         )
 
     def state(self, socket: SimulatedSocket, now_ns: int) -> None:

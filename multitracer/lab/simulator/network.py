@@ -73,8 +73,7 @@ class EventLoop:
 EPOCH_NS = 946_684_800 * NS_PER_S
 """Start of every run in virtual time: 2000-01-01T00:00:00Z.
 
-It is a constant, so that the same seed writes the same bytes.
-"""
+It is a constant, so that the same seed writes the same bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +122,7 @@ class SimulatedClock:
 class NetworkObserver:
     """Base class of observers: a method is called for each event; here no method does anything."""
 
-    def packet(
-        self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
-    ) -> None:
+    def packet(self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool) -> None:
         """Process a packet at a host's interface; `packet` is None if it holds no TCP segment."""
 
     def state(self, host: HostName, socket: SimulatedSocket, *, now_ns: int) -> None:
@@ -180,12 +177,7 @@ class VirtualNetwork:
     """
 
     def __init__(
-        self,
-        scenario: Scenario,
-        *,
-        seed: int,
-        observers: Sequence[NetworkObserver] = (),
-        link_first: bool = False,
+        self, scenario: Scenario, *, seed: int, observers: Sequence[NetworkObserver] = (), link_first: bool = False
     ) -> None:
         self._sees_packet = watching(observers, "packet")
         self._sees_state = watching(observers, "state")
@@ -202,9 +194,7 @@ class VirtualNetwork:
         self.link = link_of(scenario.link, seed=seed, script=scenario.events, on_air=on_air)
         self.clocks = {name: host_clock(scenario, name) for name in self.link.hosts}
         self.hosts = {
-            name: SimulatedHost(
-                name, address=host_address(name), profile=scenario.profile(name), network=self
-            )
+            name: SimulatedHost(name, address=host_address(name), profile=scenario.profile(name), network=self)
             for name in self.link.hosts
         }
         self.moved: Callable[[], None] = _nothing
@@ -279,9 +269,7 @@ class VirtualNetwork:
         self._wake()
         return taken
 
-    def saw_packet(
-        self, host: SimulatedHost, packet: TcpPacket | None, data: bytes, *, outgoing: bool
-    ) -> None:
+    def saw_packet(self, host: SimulatedHost, packet: TcpPacket | None, data: bytes, *, outgoing: bool) -> None:
         """Report a packet at a host's interface to the observers."""
         now_ns = self._loop.now_ns
         if outgoing and packet is not None:

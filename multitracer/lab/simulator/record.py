@@ -105,9 +105,7 @@ class SessionRecorder(NetworkObserver):
 
     # --- what it observes ---
 
-    def packet(
-        self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
-    ) -> None:
+    def packet(self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool) -> None:
         """Write a packet into the host's capture."""
         if now_ns >= self._clock_due_ns:
             self._read_clocks(now_ns)

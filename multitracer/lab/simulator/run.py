@@ -208,9 +208,7 @@ class WtcpEnd:
         remote: Endpoint | None = None,
     ) -> None:
         config = WtcpConfig(packet_bytes=WTCP_PACKET_BYTES)
-        self.connection = WtcpConnection(
-            config, initiator=remote is not None, random_bytes=network.random_bytes
-        )
+        self.connection = WtcpConnection(config, initiator=remote is not None, random_bytes=network.random_bytes)
         self.meter: WtcpMeter | None = None
         self._stream = SimulatedWtcp(self.connection)
         self._network = network

@@ -122,8 +122,7 @@ Blocks = tuple[tuple[int, int], ...]
 class Numbering:
     """Converts between the 32-bit sequence numbers of packets and unwrapped ones, and creates timestamps.
 
-    An unwrapped sequence number counts from the start of the stream: 0 is the SYN, 1 the first
-    byte.
+    An unwrapped sequence number counts from the start of the stream: 0 is the SYN, 1 the first byte.
 
     Parameters
     ----------
@@ -264,9 +263,7 @@ class Connection:
             After `close`, or when the connection has ended.
         """
         if self.sender.stream.closed or self.state is ConnectionState.CLOSED:
-            raise LocalProtocolError(
-                f"TCP: cannot write in the state {self.state}, because the sending side is closed"
-            )
+            raise LocalProtocolError(f"TCP: cannot write in the state {self.state}, because the sending side is closed")
         return self.sender.stream.write(data)
 
     def read(self, max_bytes: int = 1 << 30) -> bytes:
@@ -369,9 +366,7 @@ class Connection:
 
     def _passes_checks(self, segment: Segment, seq: int, end: int, now_ns: int) -> bool:
         """Return whether a segment passes the first four checks (RFC 9293, 3.10.7.4) and PAWS (RFC 7323)."""
-        if (self.options.timestamps and self._is_old_by_timestamp(segment)) or not self.receiver.acceptable(
-            seq, end
-        ):
+        if (self.options.timestamps and self._is_old_by_timestamp(segment)) or not self.receiver.acceptable(seq, end):
             self._answer_unacceptable(segment, seq, now_ns)
             return False
         if segment.flags & _RST:

@@ -27,8 +27,7 @@ def is_before(echoed_ns: int | None, sent_ns: int) -> bool:
 class Undo:
     """State that is needed to undo a window reduction that was not necessary.
 
-    Sources: tcp_init_undo, tcp_may_undo, tcp_packet_delayed and tcp_check_dsack of
-    net/ipv4/tcp_input.c.
+    Sources: tcp_init_undo, tcp_may_undo, tcp_packet_delayed and tcp_check_dsack of net/ipv4/tcp_input.c.
     """
 
     def __init__(self) -> None:
@@ -38,8 +37,7 @@ class Undo:
         self.resent_ns: int | None = None
         """Time of the first retransmission (retrans_stamp)."""
         self._copies = -1
-        """Retransmissions that no D-SACK has reported as duplicates; -1 before the first one (undo_retrans).
-        """
+        """Retransmissions that no D-SACK has reported as duplicates; -1 before the first one (undo_retrans)."""
 
     def remember(self, cwnd_bytes: int, ssthresh_bytes: int) -> None:
         """Store the window and ssthresh before a reduction, to restore them later."""
@@ -184,9 +182,7 @@ class Flight:
 
     # --- what arrived ---
 
-    def acknowledge(
-        self, una: int, *, high: int, now_ns: int, min_rtt_ns: int, echoed_ns: int | None
-    ) -> Arrived:
+    def acknowledge(self, una: int, *, high: int, now_ns: int, min_rtt_ns: int, echoed_ns: int | None) -> Arrived:
         """Remove the segments below `una`; return a summary of those that no SACK had reported before.
 
         Parameters
@@ -210,9 +206,7 @@ class Flight:
             self._segments[0].seq = max(self._segments[0].seq, una)
         return news
 
-    def take_blocks(
-        self, blocks: Iterable[tuple[int, int]], *, high: int, now_ns: int, min_rtt_ns: int
-    ) -> Arrived:
+    def take_blocks(self, blocks: Iterable[tuple[int, int]], *, high: int, now_ns: int, min_rtt_ns: int) -> Arrived:
         """Mark the segments in SACK blocks.
 
         Return a summary of those that are reported for the first time.

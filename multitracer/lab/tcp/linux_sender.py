@@ -40,8 +40,7 @@ class LinuxSender(TcpSender):
         self._before = self._delivered = self._left = 0
         """Window at the start of the reduction; segments delivered and sent since then.
 
-        Linux: prior_cwnd, prr_delivered, prr_out.
-        """
+        Linux: prior_cwnd, prr_delivered, prr_out."""
         self._is_frto = False
         self._tries_new = False
         """Whether new data are sent before any retransmission: F-RTO waits for their ACKs (RFC 5682, 2.b)."""
@@ -170,8 +169,7 @@ class LinuxSender(TcpSender):
     def _sample(self, info: AckInfo, acked: Arrived, sacked: Arrived, now_ns: int) -> int | None:
         """Return the RTT in ns of the newest segment that this ACK reports, and update the RTT estimate.
 
-        Only segments that were sent once are used, else the echoed timestamp; None without a
-        sample.
+        Only segments that were sent once are used, else the echoed timestamp; None without a sample.
         """
         self._timed.acknowledged(info.ack)
         oldest_ns, newest_ns = (acked.oldest_ns, acked.newest_ns) if not acked.has_resent else (None, None)
@@ -217,9 +215,7 @@ class LinuxSender(TcpSender):
             self._take_back_reduction(unmark=False)
             self._keep_open()
         lost_again = self._detect(now_ns)
-        if self.ca_state is CongestionState.RECOVERY or (
-            self.ca_state is CongestionState.LOSS and not lost_again
-        ):
+        if self.ca_state is CongestionState.RECOVERY or (self.ca_state is CongestionState.LOSS and not lost_again):
             return
         if self._flight.lost:
             self._begin_recovery(now_ns)
@@ -373,9 +369,7 @@ class LinuxSender(TcpSender):
         self.counters.timeouts += 1
         is_new = self.ca_state not in _REDUCING
         reduces = (
-            is_new
-            or self.snd_una >= self._recover
-            or (self.ca_state is CongestionState.LOSS and self.retries == 0)
+            is_new or self.snd_una >= self._recover or (self.ca_state is CongestionState.LOSS and self.retries == 0)
         )
         self._flight.time_out(now_ns)
         if reduces:

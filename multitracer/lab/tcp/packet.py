@@ -161,9 +161,7 @@ def parse_packet(data: bytes) -> TcpPacket:
     _, ecn, _, identification, _, _, _, _, source, destination = _IP.unpack_from(data)
     tcp = data[header_bytes:total_bytes]
     if len(tcp) < TCP_HEADER_BYTES:
-        raise RemoteProtocolError(
-            f"IPv4 packet: the payload has {len(tcp)} bytes, which is shorter than a TCP header"
-        )
+        raise RemoteProtocolError(f"IPv4 packet: the payload has {len(tcp)} bytes, which is shorter than a TCP header")
     pseudo = source + destination + _PSEUDO.pack(0, _TCP_NUMBER, len(tcp))
     return TcpPacket(
         source=source,
@@ -227,9 +225,7 @@ def _parse_options(options: bytes, segment: Segment) -> None:
             continue
         length = options[position + 1] if position + 1 < len(options) else 0
         if length < 2 or position + length > len(options):
-            raise RemoteProtocolError(
-                f"TCP option {kind}: the length {length} does not fit into the TCP header"
-            )
+            raise RemoteProtocolError(f"TCP option {kind}: the length {length} does not fit into the TCP header")
         _take_option(kind, options[position + 2 : position + length], segment)
         position += length
 

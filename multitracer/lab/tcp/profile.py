@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MOST_COPIES = 3
-"""Maximum copies of a segment: with four, the duplicate ACKs would start a fast retransmit (RFC 5681, 3.2).
-"""
+"""Maximum copies of a segment: with four, the duplicate ACKs would start a fast retransmit (RFC 5681, 3.2)."""
 _MOST_SSTHRESH_SEGMENTS = 1 << 20
 """Maximum ssthresh in segments: the largest window of RFC 7323, 1 GiB, in segments of 1 KiB."""
 
@@ -31,18 +30,15 @@ class TcpProfile:
     initial_ssthresh_segments: int = 0
     """Slow-start threshold before any loss in segments; 0: unlimited (RFC 5681, 3.1.
 
-    Paper 002: 8, 16 or 32).
-    """
+    Paper 002: 8, 16 or 32)."""
     timeout_window: Literal["one", "half"] = "one"
     """Window after a timeout or Tahoe's fast retransmit.
 
-    one: one segment (RFC 5681, 3.1). half: half of FlightSize, which paper 002 proposes after a fade.
-    """
+    one: one segment (RFC 5681, 3.1). half: half of FlightSize, which paper 002 proposes after a fade."""
     copies: int = 1
     """How often each segment with data is sent, 1 to 3 (paper 002 proposes copies).
 
-    With 4, the duplicate ACKs of one segment would begin a recovery.
-    """
+    With 4, the duplicate ACKs of one segment would begin a recovery."""
     timestamps: bool = True
     """Whether to offer the timestamps option (RFC 7323)."""
     sack: bool = True
@@ -57,14 +53,11 @@ class TcpProfile:
     """How losses are found and repaired with SACK.
 
     rfc6675: by that RFC. linux: RACK, proportional rate reduction, and undoing of needless reductions
-    (`linux_sender.py`).
-    """
+    (`linux_sender.py`)."""
     tail_loss_probe: bool = False
     """Whether to send a tail loss probe before the timer expires, with SACK (RFC 8985, section 7)."""
     nagle: bool = True
-    """Whether to delay a short segment while data are unacknowledged, unless it is the last (RFC 9293,
-    3.7.4).
-    """
+    """Whether to delay a short segment while data are unacknowledged, unless it is the last (RFC 9293, 3.7.4)."""
     send_buffer_bytes: int = 1 << 20
     """Maximum number of written bytes that are not acknowledged."""
     receive_buffer_bytes: int = 65_535
@@ -86,14 +79,11 @@ class TcpProfile:
     delayed_ack_ns: int = 200 * NS_PER_MS
     """Maximum time for which an ACK waits for a second segment; 0: no delay (RFC 1122: below 500 ms)."""
     longest_delayed_ack_ns: int = 0
-    """Maximum delay of an ACK, if above `delayed_ack_ns`: each timeout of a delayed ACK doubles the next
-    delay.
-    """
+    """Maximum delay of an ACK, if above `delayed_ack_ns`: each timeout of a delayed ACK doubles the next delay."""
     quick_acks: bool = False
     """Whether to acknowledge the first segments at once, up to half the window.
 
-    Also after a long idle gap.
-    """
+    Also after a long idle gap."""
     max_retransmissions: int = 12
     """Number of timeouts of one unit after which the connection is given up."""
     msl_ns: int = 30 * NS_PER_S
@@ -144,8 +134,7 @@ _RFC1122 = TcpProfile(
 """Common base of both ends of paper 000.
 
 No option but the MSS, one RTT sample per window, a first RTO of 3 s (RFC 1122, section 4.2.3.1), and an
-initial window of one segment (RFC 2001).
-"""
+initial window of one segment (RFC 2001)."""
 
 PALM = replace(
     _RFC1122,
@@ -161,8 +150,7 @@ PALM = replace(
 
 `max_rto_ns` is the free parameter of docs/papers/experiments_sweep.md. The minimum RTO is a "fraction of a
 second", the tick a hundredth of one. With 100 retransmissions R2 is 100 s (section 4.2.3.5) at an RTO of 1 s:
-the application gives up first.
-"""
+the application gives up first."""
 
 LINUX22 = replace(
     _RFC1122,
@@ -178,8 +166,7 @@ LINUX22 = replace(
 
 HZ is 100, TCP_RTO_MIN HZ/5, TCP_RTO_MAX 120 HZ, tcp_retries2 15, congestion control NewReno. Its real RTO is
 SRTT plus four deviations, times at least 1.25; here that factor is absent, as in RFC 1122. The buffers are
-half of its 64 KB, because it offers only that much.
-"""
+half of its 64 KB, because it offers only that much."""
 
 PROFILES: Mapping[str, TcpProfile] = {"bsd": BSD, "modern": MODERN, "palm": PALM, "linux22": LINUX22}
 """Profiles by the name in a scenario."""
@@ -198,8 +185,7 @@ def tcp_profile(name: str, **changes: Any) -> TcpProfile:
     unknown = changes.keys() - set(TcpProfile.__dataclass_fields__)
     if unknown:
         raise LocalProtocolError(
-            f"TCP profile {name!r} contains unknown fields: "
-            f"{', '.join(sorted(unknown))}; correct or remove them"
+            f"TCP profile {name!r} contains unknown fields: {', '.join(sorted(unknown))}; correct or remove them"
         )
     return replace(PROFILES[name], **changes)
 

@@ -64,8 +64,7 @@ class TcpReceiver:
     def window_bytes(self) -> int:
         """Receive window in bytes: the free buffer, or the rest of the advertised window.
 
-        The window grows to the free buffer only if it grows by enough (RFC 9293, section
-        3.8.6.2.2).
+        The window grows to the free buffer only if it grows by enough (RFC 9293, section 3.8.6.2.2).
         """
         buffer_bytes, offered = self.profile.receive_buffer_bytes, self._right_edge - self.rcv_nxt
         free = buffer_bytes - len(self._readable)

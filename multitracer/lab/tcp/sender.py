@@ -73,10 +73,7 @@ class TcpSender(Transmitter):
 
     def _reduce_once(self, now_ns: int) -> bool:
         """Reduce the window without a loss, once per window of data; return whether it was reduced."""
-        if self.snd_una < self._ecn_recover or self.ca_state in {
-            CongestionState.RECOVERY,
-            CongestionState.LOSS,
-        }:
+        if self.snd_una < self._ecn_recover or self.ca_state in {CongestionState.RECOVERY, CongestionState.LOSS}:
             return False
         self.congestion.on_loss(flight_bytes=self.flight_bytes, now_ns=now_ns)
         self._ecn_recover = self.snd_max

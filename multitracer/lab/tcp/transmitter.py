@@ -269,8 +269,7 @@ class Transmitter:
         self._tail_probe: tuple[int, bool] | None = None
         """Unit after the last one at the probe, and whether the probe was a retransmission.
 
-        None without a probe.
-        """
+        None without a probe."""
         self.persist_ns: int | None = None
         """Time of the next window probe; None if none is scheduled."""
         self._persist_backoff = 0
@@ -373,10 +372,7 @@ class Transmitter:
     def _next_in_window(self, now_ns: int) -> Transmission | None:
         if self.snd_nxt >= self.stream.end and not self.stream.closed:
             return None  # all is sent, as always at the end that only receives
-        while (
-            self.scoreboard.sacked.total
-            and (held := self.scoreboard.sacked.holding(self.snd_nxt)) is not None
-        ):
+        while self.scoreboard.sacked.total and (held := self.scoreboard.sacked.holding(self.snd_nxt)) is not None:
             self.snd_nxt = held[1]
         segment = self._segment_at(self.snd_nxt, room=self._cwnd_with_limited_transmit() - self.pipe_bytes)
         if segment is None:

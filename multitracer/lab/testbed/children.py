@@ -233,9 +233,7 @@ class Collectors:
         self._addresses = addresses
         self._clock_errors = clock_errors
         self._number = number
-        self._readings_hz, self._looks_hz = (
-            f"{min(hz * speed, _MOST_HZ):g}" for hz in (_READINGS_HZ, _LOOKS_HZ)
-        )
+        self._readings_hz, self._looks_hz = (f"{min(hz * speed, _MOST_HZ):g}" for hz in (_READINGS_HZ, _LOOKS_HZ))
 
     def start(self, privileges: Privileges, *, snap_bytes: int, tracing: bool = True) -> None:
         """Start all collectors that work here and wait until they record; `tracing` includes tcp_probe."""

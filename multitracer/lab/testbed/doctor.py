@@ -10,12 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from multitracer.lab.testbed.privileges import (
-    TUN_DEVICE,
-    probe,
-    probe_in_user_namespace,
-    why_no_user_namespace,
-)
+from multitracer.lab.testbed.privileges import TUN_DEVICE, probe, probe_in_user_namespace, why_no_user_namespace
 
 if TYPE_CHECKING:
     from multitracer.lab.testbed.privileges import Ability, Privileges, Tier
@@ -30,19 +25,10 @@ _PURPOSES = {
     "tcp_info": ("the sender's TCP variables, 20 times a second", "no run in real time"),
     "tcpdump": ("the captures", "the link writes captures: 96 octets of each packet that it carried"),
     "tcp_probe": ("the sender's TCP variables at every ACK", "cwnd is sampled only 20 times a second"),
-    "real-time priority": (
-        "punctual slots on a busy machine",
-        "under load, slots are late and come in bursts",
-    ),
+    "real-time priority": ("punctual slots on a busy machine", "under load, slots are late and come in bursts"),
 }
 """Purpose of each ability, and how a run differs without it."""
-_PACKAGES = {
-    "ip": "iproute2",
-    "tc": "iproute2",
-    "nstat": "iproute2",
-    "nsenter": "util-linux",
-    "setpriv": "util-linux",
-}
+_PACKAGES = {"ip": "iproute2", "tc": "iproute2", "nstat": "iproute2", "nsenter": "util-linux", "setpriv": "util-linux"}
 _NOT_TRIED = "could not be tried in this process"
 _SETTINGS = Path("/proc/sys")
 _SWITCHES = (

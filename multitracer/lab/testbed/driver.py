@@ -74,9 +74,7 @@ class Driver:
     The host does not learn of drops in that queue.
     """
 
-    def __init__(
-        self, link: PacketLink, clock: LinkClock, tuns: Mapping[Side, int], observer: RunObserver
-    ) -> None:
+    def __init__(self, link: PacketLink, clock: LinkClock, tuns: Mapping[Side, int], observer: RunObserver) -> None:
         self._link = link
         self._clock = clock
         self._tuns = tuns
@@ -163,9 +161,7 @@ class PullingDriver(Driver):
     A packet leaves that queue when the link can accept it.
     """
 
-    def __init__(
-        self, link: GsmLink, clock: LinkClock, tuns: Mapping[Side, int], observer: RunObserver
-    ) -> None:
+    def __init__(self, link: GsmLink, clock: LinkClock, tuns: Mapping[Side, int], observer: RunObserver) -> None:
         super().__init__(link, clock, tuns, observer)
         self._call = link
 

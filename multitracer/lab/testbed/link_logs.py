@@ -272,9 +272,4 @@ class LinkLogRecorder(LinkLogs):
 
 def _clocks() -> tuple[int, int, int, int]:
     """Return CLOCK_MONOTONIC, _REALTIME, _BOOTTIME and _MONOTONIC in ns, read in this order."""
-    return (
-        time.monotonic_ns(),
-        time.time_ns(),
-        time.clock_gettime_ns(time.CLOCK_BOOTTIME),
-        time.monotonic_ns(),
-    )
+    return (time.monotonic_ns(), time.time_ns(), time.clock_gettime_ns(time.CLOCK_BOOTTIME), time.monotonic_ns())

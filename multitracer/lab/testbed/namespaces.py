@@ -173,8 +173,7 @@ _NAMES = {
 }
 """The kernel's name of each congestion control.
 
-Linux' reno without SACK stays in recovery until all is acknowledged, so it serves as NewReno (RFC 6582).
-"""
+Linux' reno without SACK stays in recovery until all is acknowledged, so it serves as NewReno (RFC 6582)."""
 _LOWEST_RTO_MIN_MS = 4
 """Minimum retransmission timeout: a tick of the kernel's timers at 250 Hz."""
 _RTO_MAX_MS = 1_000, 120_000
@@ -215,9 +214,8 @@ def route_options(profile: TcpProfile, *, speed: float) -> list[str]:
 def for_every_socket(profile: TcpProfile) -> list[str]:
     """Return the arguments of `ip route` that give every socket the profile's congestion control and window.
 
-    A route is used because the sysctl of a namespace does not accept a congestion control that the
-    machine restricts. Without window scaling no socket offers more than the profile's window;
-    otherwise the kernel chooses.
+    A route is used because the sysctl of a namespace does not accept a congestion control that the machine restricts.
+    Without window scaling no socket offers more than the profile's window; otherwise the kernel chooses.
     """
     window = [] if profile.window_scaling else ["window", str(profile.receive_buffer_bytes)]
     return ["congctl", congestion_control(profile), *window]
@@ -503,7 +501,6 @@ def check(*argv: str) -> str:
     if done.returncode:
         words = done.stderr.strip() or f"exit status {done.returncode}"
         raise PreflightError(
-            f"the command `{' '.join(argv)}` failed: {words}; `multitracer testbed "
-            "doctor` shows what is missing"
+            f"the command `{' '.join(argv)}` failed: {words}; `multitracer testbed doctor` shows what is missing"
         )
     return done.stdout

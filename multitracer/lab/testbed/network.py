@@ -59,8 +59,7 @@ class Workload(ABC):
     clock_errors: Mapping[Side, ClockShift] | None = None
     """Clock errors of both hosts' logs.
 
-    None: the logs have the kernel's clock, and the manifest has no errors.
-    """
+    None: the logs have the kernel's clock, and the manifest has no errors."""
 
     @abstractmethod
     def logs(self) -> LinkLogs:
@@ -110,12 +109,7 @@ class RealNetwork:
     """
 
     def __init__(
-        self,
-        scenario: Scenario,
-        folder: Path,
-        manifest: Manifest,
-        privileges: Privileges,
-        interruption: Interruption,
+        self, scenario: Scenario, folder: Path, manifest: Manifest, privileges: Privileges, interruption: Interruption
     ) -> None:
         self.scenario = scenario
         self.folder = folder
@@ -251,8 +245,7 @@ def check_link(scenario: Scenario, seed: int) -> None:
     link_of(scenario.link, seed=seed, script=scenario.events)
     if len(scenario.hosts) > len(SIDES):
         raise InputError(
-            f"{scenario.name}: a real run must have one mobile host, not {len(scenario.hosts) - 1}; "
-            "run with --virtual"
+            f"{scenario.name}: a real run must have one mobile host, not {len(scenario.hosts) - 1}; run with --virtual"
         )
     if scenario.link.queue.local_drops == "told" and not isinstance(scenario.link, LinkConfig):
         raise InputError(

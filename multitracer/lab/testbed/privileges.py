@@ -1,8 +1,7 @@
 """The privileges of this process, found by trying; nothing remains after the attempts.
 
-There are three tiers. `root`: everything. `userns`: in a user namespace with its own network namespaces and
-devices (`unshare -Urnm`), without the kernel's tracing, real-time priority and tcpdump. `plain`: virtual time
-only.
+There are three tiers. `root`: everything. `userns`: in a user namespace with its own network namespaces and devices
+(`unshare -Urnm`), without the kernel's tracing, real-time priority and tcpdump. `plain`: virtual time only.
 """
 
 from __future__ import annotations
@@ -107,9 +106,7 @@ def required() -> Privileges:
     if privileges.tier == "plain" or privileges.wants_unshare:
         lacking = next(ability for ability in privileges.missing if ability.needed)
         way = "start multitracer with `unshare -Urnm`" if privileges.wants_unshare else "run as root"
-        raise PreflightError(
-            f"{lacking.name}: {lacking.why_not}; {way}, or run in virtual time with --virtual"
-        )
+        raise PreflightError(f"{lacking.name}: {lacking.why_not}; {way}, or run in virtual time with --virtual")
     return privileges
 
 

@@ -94,8 +94,7 @@ def plan(scenario: Scenario, side: Side, *, addresses: Mapping[Side, str], speed
 def _send_buffer_bytes(profile: TcpProfile, peer: TcpProfile) -> int:
     """Return the send buffer in bytes; 0 if the kernel's default is used.
 
-    The default is used where the buffer limits nothing, because Linux counts more than payload in
-    it.
+    The default is used where the buffer limits nothing, because Linux counts more than payload in it.
     """
     limits = profile.send_buffer_bytes < peer.receive_buffer_bytes
     return profile.send_buffer_bytes if limits else 0
@@ -113,17 +112,13 @@ class Applications:
     speed : float
     """
 
-    def __init__(
-        self, scenario: Scenario, children: Children, *, addresses: Mapping[Side, str], speed: float
-    ) -> None:
+    def __init__(self, scenario: Scenario, children: Children, *, addresses: Mapping[Side, str], speed: float) -> None:
         self._children: list[TestbedProcess] = []
         sides: tuple[Side, Side] = ("fixed", "mobile")  # who listens is there first
         for side in sides:
             text = plan(scenario, side, addresses=addresses, speed=speed).text()
             command = [PYTHON, "-m", "multitracer.lab.testbed.traffic", text]
-            child = children.start(
-                "traffic", side, command, version=__version__, stdin=subprocess.PIPE, stdout=TRAFFIC
-            )
+            child = children.start("traffic", side, command, version=__version__, stdin=subprocess.PIPE, stdout=TRAFFIC)
             children.wait(child, lambda words=child.words: READY in words.read_text())  # type: ignore[misc]
             self._children.append(child)
 
@@ -335,9 +330,7 @@ class RealTraffic(Workload):
         for side in SIDES:  # a packet that the device refused is counted nowhere else
             self._write(side, "device_after.json", network.hosts.output(side, *_DEVICE_COUNTERS))
         ledger = link.balance() if isinstance(link, GsmLink) else None
-        self.summary = self._recorder.meters.summary(
-            self._grown(after), ledger=ledger, end_ns=network.ended_ns
-        )
+        self.summary = self._recorder.meters.summary(self._grown(after), ledger=ledger, end_ns=network.ended_ns)
         write_summary(network.folder, self.summary)
         write_radio(network.folder, link, now_ns=network.ended_ns)
 
@@ -361,7 +354,4 @@ class RealTraffic(Workload):
         variables.ended = ended
         variables.more[LINK_NS] = self._network.ended_ns
         if lateness is not None:
-            variables.more |= {
-                "real_time_priority": lateness.real_time_priority,
-                "latest_slot_ms": lateness.latest_ms,
-            }
+            variables.more |= {"real_time_priority": lateness.real_time_priority, "latest_slot_ms": lateness.latest_ms}

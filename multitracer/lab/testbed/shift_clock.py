@@ -1,7 +1,6 @@
 """`python -m multitracer.lab.testbed.shift_clock` shifts the clock of a log.
 
-It copies a collector's log from standard input to a file, and adds the error of the host's clock to every
-time stamp.
+It copies a collector's log from standard input to a file, and adds the error of the host's clock to every time stamp.
 """
 
 from __future__ import annotations
@@ -138,12 +137,8 @@ def main() -> None:
     options.add_argument("--only-of", default="", metavar="ADDRESS", help="of ftrace, this host's sockets")
     options.add_argument("-o", "--output", required=True)
     chosen = options.parse_args()
-    error = ClockShift(
-        chosen.offset_ns, chosen.skew_ppm, chosen.origin_realtime_ns, chosen.origin_monotonic_ns
-    )
-    wanted = re.compile(
-        rb"\b(?:src=|saddr=)" + re.escape(chosen.only_of.encode()) + rb"[: ]|^" + _FTRACE_COMMENT
-    )
+    error = ClockShift(chosen.offset_ns, chosen.skew_ppm, chosen.origin_realtime_ns, chosen.origin_monotonic_ns)
+    wanted = re.compile(rb"\b(?:src=|saddr=)" + re.escape(chosen.only_of.encode()) + rb"[: ]|^" + _FTRACE_COMMENT)
     with open(chosen.output, "xb", buffering=0) as log:  # noqa: PTH123  # a name from the command line
         for part in FORMATS[chosen.format](sys.stdin.buffer, error):
             if not chosen.only_of or wanted.search(part):

@@ -34,8 +34,7 @@ _LOOK_EVERY_S = 0.1
 """Interval of checks whether all data are acknowledged, in link seconds like other times."""
 _MIN_PAUSE_S = 0.002
 _ROOM = 4
-"""Receive buffer per byte of window: in the kernel a segment of 460 octets occupies a multiple of its size.
-"""
+"""Receive buffer per byte of window: in the kernel a segment of 460 octets occupies a multiple of its size."""
 _NEVER_S = 1e9
 
 
@@ -139,8 +138,7 @@ class _Run:
     def _send(self, sock: socket.socket) -> None:
         """Send all data, and close only when they are acknowledged.
 
-        A socket that is shut down earlier leaves ESTABLISHED, and the kernel's tcp_probe no longer reports
-        it.
+        A socket that is shut down earlier leaves ESTABLISHED, and the kernel's tcp_probe no longer reports it.
         """
         size, rate = self.transfer.size, self.transfer.writes_bytes_per_s
         while self.moved_bytes < size:
@@ -165,9 +163,7 @@ class _Run:
             if not data:
                 return
             if data != payload(self.moved_bytes, self.moved_bytes + len(data)):
-                raise SystemExit(
-                    f"the delivered data differ from the sent data after byte {self.moved_bytes}"
-                )
+                raise SystemExit(f"the delivered data differ from the sent data after byte {self.moved_bytes}")
             self.moved_bytes += len(data)
             if rate:
                 self._pause(_READ_EVERY_S)

@@ -113,9 +113,7 @@ class SerialMaster(SerialWorker):
 
     def next_timer(self) -> int | None:
         """Return the time at which `on_timer` or `outgoing` must be called; None if no timer runs."""
-        due_ns = (
-            self._visit_ns if self._visiting is None else self._visiting.started_ns + self.config.probe_ns
-        )
+        due_ns = self._visit_ns if self._visiting is None else self._visiting.started_ns + self.config.probe_ns
         if self._visiting is not None and not self._visiting.level2.is_unanswered:
             due_ns = self._visiting.deadline_ns(self.config)
         armed_ns = super().next_timer()
@@ -164,8 +162,7 @@ class SerialMaster(SerialWorker):
     def _next_stop(self, now_ns: int) -> MetPeer | None:
         """Return the slave to visit next, or None.
 
-        Slaves that have answered are visited in turn; sometimes the next one is a slave that has
-        never answered.
+        Slaves that have answered are visited in turn; sometimes the next one is a slave that has never answered.
         """
         any_found = any(peer.answers_polls for peer in self._order)
         probes = not any_found or now_ns >= self._probe_ns
@@ -190,11 +187,7 @@ class SerialSlave(SerialWorker):
     LINE = 0
 
     def __init__(
-        self,
-        station: int,
-        config: CentaurusConfig | None = None,
-        *,
-        random_bytes: Callable[[int], bytes],
+        self, station: int, config: CentaurusConfig | None = None, *, random_bytes: Callable[[int], bytes]
     ) -> None:
         super().__init__(config, random_bytes=random_bytes)
         self.master: Station = (self.LINE, station)

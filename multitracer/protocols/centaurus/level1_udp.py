@@ -72,9 +72,7 @@ class UdpWorker(Worker):
     a ClockCompared
     """
 
-    def __init__(
-        self, config: CentaurusConfig | None = None, *, random_bytes: Callable[[int], bytes]
-    ) -> None:
+    def __init__(self, config: CentaurusConfig | None = None, *, random_bytes: Callable[[int], bytes]) -> None:
         super().__init__(config, random_bytes=random_bytes)
         self._waiting: deque[MetPeer] = deque()
         self._half_open: dict[tuple[Address, int], CentaurusSession] = {}
@@ -121,9 +119,7 @@ class UdpWorker(Worker):
 
     # -- sessions of the peers -------------------------------------------------------------------------
 
-    def _opened(
-        self, packet: CentaurusPacket, obj: Obj, address: Address, now_ns: int
-    ) -> CentaurusSession | None:
+    def _opened(self, packet: CentaurusPacket, obj: Obj, address: Address, now_ns: int) -> CentaurusSession | None:
         """Return a new session for an offer (OBJ); None if a protocol rule or a limit forbids the session."""
         known = self.peers.get(address)
         ours = known.session if known is not None else None
@@ -207,8 +203,7 @@ class UdpWorker(Worker):
         peer = self.peers.get(address) or self._new_peer(address, now_ns)
         if peer is None:
             raise LocalProtocolError(
-                f"{address}: cannot send to this address, because there are "
-                f"already {len(self.peers)} peers; send later"
+                f"{address}: cannot send to this address, because there are already {len(self.peers)} peers; send later"
             )
         return peer
 

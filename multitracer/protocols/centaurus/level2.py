@@ -74,22 +74,16 @@ class Sending:
         nonce of this session is in segments of earlier objects, which may be late.
     """
 
-    def __init__(
-        self, outgoing: OutgoingObject, peer: Peer, shared: EndpointState, *, early_token: int
-    ) -> None:
+    def __init__(self, outgoing: OutgoingObject, peer: Peer, shared: EndpointState, *, early_token: int) -> None:
         self.object = outgoing
         self.phase = TransmissionPhase.OFFER
         self._peer = peer
         self._shared = shared
         agreed = shared.agreed(peer)
         longest = min(shared.config.segment_bytes, peer.offer.segment_bytes)
-        outgoing.offered(
-            longest if agreed & Extension.PATH_MTU and longest >= SEGMENT_BYTES else SEGMENT_BYTES
-        )
+        outgoing.offered(longest if agreed & Extension.PATH_MTU and longest >= SEGMENT_BYTES else SEGMENT_BYTES)
         # only the first time: later, the peer may hold segments that its PROCEED would tell of
-        self._starts_early = (
-            bool(agreed & Extension.EARLY_START) and early_token != NO_TOKEN and outgoing.sessions == 1
-        )
+        self._starts_early = bool(agreed & Extension.EARLY_START) and early_token != NO_TOKEN and outgoing.sessions == 1
         self._early = Bitmap(outgoing.slots)
         self._nonce = early_token
         self._round = 0
@@ -159,11 +153,7 @@ class Sending:
     def proceed(self, message: Proceed) -> bool:
         """Process a PROCEED; return whether it is the answer to the last control message that was sent."""
         held = Bitmap.parse(message.bitmap, self.object.slots)
-        if (
-            held is None
-            or not self.concerns(message.kind, message.stamp_ns)
-            or not self._awaits(message.round)
-        ):
+        if held is None or not self.concerns(message.kind, message.stamp_ns) or not self._awaits(message.round):
             return False
         answers = self.phase is TransmissionPhase.WAIT_PROCEED or message.round > 0
         taken = not self._proceeded and bool(message.offer.extensions & EARLY)
@@ -324,8 +314,7 @@ class Level2:
         self.indicated = False
         """Whether a received object waits for the application.
 
-        Until it is processed, this end takes no turn.
-        """
+        Until it is processed, this end takes no turn."""
         self._peer = peer
         self._first_token = peer.token
         self._shared = shared
@@ -380,11 +369,7 @@ class Level2:
         """Whether the peer has not yet answered our first message."""
         if self.role is SessionRole.MASTER:
             return self._turn == 0 and self.state is Level2State.WAIT_OFFER
-        return (
-            self._sending is not None
-            and self._sending.phase is TransmissionPhase.WAIT_PROCEED
-            and self._turn == 0
-        )
+        return self._sending is not None and self._sending.phase is TransmissionPhase.WAIT_PROCEED and self._turn == 0
 
     @property
     def in_flight(self) -> OutgoingObject | None:
@@ -550,11 +535,7 @@ class Level2:
 
     def _rej(self, message: Rej, now_ns: int) -> bool:
         sending = self._sending
-        if (
-            sending is None
-            or sending.phase is TransmissionPhase.OFFER
-            or self.state is not Level2State.SENDING
-        ):
+        if sending is None or sending.phase is TransmissionPhase.OFFER or self.state is not Level2State.SENDING:
             return False
         if not sending.concerns(message.kind, message.stamp_ns) or sending.is_accepted:
             return False

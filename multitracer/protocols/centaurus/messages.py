@@ -24,8 +24,7 @@ SEGMENT_BYTES = 512
 MIN_SEGMENT_BYTES, MAX_SEGMENT_BYTES = 64, 1400
 """Bounds of the segment size (docs/centauruscomm.md).
 
-The maximum fits the 1,500 of Ethernet with IPv6 and UDP.
-"""
+The maximum fits the 1,500 of Ethernet with IPv6 and UDP."""
 MAX_SLOTS = 4096
 """Maximum number of segments of a message: the bitmap of a PROCEED, 512 bytes, then fits a datagram."""
 

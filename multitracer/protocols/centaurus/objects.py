@@ -41,8 +41,7 @@ class OutgoingObject:
     segment_bytes: int = 0
     """Segment size, set at the first offer.
 
-    It does not change, so that a bitmap of an earlier session remains valid.
-    """
+    It does not change, so that a bitmap of an earlier session remains valid."""
     bitmap: Bitmap = field(default_factory=lambda: Bitmap(0))
     """Segments that need not be sent: those in the last PROCEED, and those sent since it."""
     sessions: int = 0
@@ -102,8 +101,7 @@ class OutgoingTable:
     def add(self, handle: int, kind: int, data: bytes, now_ns: int, lifetime_ns: int) -> OutgoingObject:
         """Add a message and return its entry.
 
-        Its time stamp is `now_ns`, or one more than the last time stamp of its class if that is
-        later.
+        Its time stamp is `now_ns`, or one more than the last time stamp of its class if that is later.
         """
         stamp_ns = max(now_ns, self._stamps.get(kind, -1) + 1)
         self._stamps[kind] = stamp_ns

@@ -15,14 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.centaurus.events import (
-    Address,
-    ClockCompared,
-    Counters,
-    Event,
-    Expired,
-    SessionEnded,
-)
+from multitracer.protocols.centaurus.events import Address, ClockCompared, Counters, Event, Expired, SessionEnded
 from multitracer.protocols.centaurus.level2 import Indication, Level2, SessionRole
 from multitracer.protocols.centaurus.messages import CentaurusConfig, Message, Pk, decode, encode
 from multitracer.protocols.centaurus.objects import EndpointState, Peer
@@ -105,10 +98,9 @@ class CentaurusSession:
     def compare(self, clock_ns: int, now_ns: int) -> None:
         """Update the estimate of the peer's clock offset from one exchange of question and answer.
 
-        The peer's clock showed `clock_ns` between the sending of our question and the arrival of
-        the answer at `now_ns`. The caller must leave out answers that are older than an earlier
-        one: they are late duplicates. For a retransmitted question the first sending time counts,
-        because any of them may have been answered.
+        The peer's clock showed `clock_ns` between the sending of our question and the arrival of the answer at
+        `now_ns`. The caller must leave out answers that are older than an earlier one: they are late duplicates. For a
+        retransmitted question the first sending time counts, because any of them may have been answered.
         """
         if self.asked_ns is None:
             return
@@ -213,9 +205,7 @@ class Worker(ABC):
     See `UdpWorker`, `SerialMaster`, `SerialSlave`.
     """
 
-    def __init__(
-        self, config: CentaurusConfig | None = None, *, random_bytes: Callable[[int], bytes]
-    ) -> None:
+    def __init__(self, config: CentaurusConfig | None = None, *, random_bytes: Callable[[int], bytes]) -> None:
         self.config = config or CentaurusConfig()
         self.sessions: dict[tuple[Address, int], CentaurusSession] = {}
         self.peers: dict[Address, MetPeer] = {}
@@ -232,9 +222,7 @@ class Worker(ABC):
 
     # -- the application's side ------------------------------------------------------------------------
 
-    def send(
-        self, address: Address, kind: int, data: bytes, now_ns: int, *, lifetime_ns: int | None = None
-    ) -> int:
+    def send(self, address: Address, kind: int, data: bytes, now_ns: int, *, lifetime_ns: int | None = None) -> int:
         """Put an object into the table of outgoing objects.
 
         Parameters
@@ -269,9 +257,7 @@ class Worker(ABC):
             )
         peer = self._peer_to_send_to(address, now_ns)
         if len(peer.outgoing) >= self.config.max_outgoing:
-            raise LocalProtocolError(
-                f"{address}: {len(peer.outgoing)} objects are already waiting; send later"
-            )
+            raise LocalProtocolError(f"{address}: {len(peer.outgoing)} objects are already waiting; send later")
         if self._shared.outgoing_bytes + len(data) > self.config.max_outgoing_bytes:
             raise LocalProtocolError(f"{address}: the table of outgoing objects is full; send later")
         self._handles += 1
@@ -311,9 +297,7 @@ class Worker(ABC):
         if session.is_over or session.awaits_sent or not session.level2.has_output:
             return None
         message = session.level2.outgoing(now_ns)
-        octets = self._framed(
-            session, CentaurusPacket(session.number, now_ns, session.initiated, encode(message))
-        )
+        octets = self._framed(session, CentaurusPacket(session.number, now_ns, session.initiated, encode(message)))
         if not session.may_send(len(octets)):
             self.counters.amplification += 1
             return None

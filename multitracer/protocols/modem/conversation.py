@@ -2,9 +2,8 @@
 
 No I/O: octets and times are passed in. The answer to a command is everything up to a final result (`OK`,
 `ERROR`, `+CME ERROR: n`); lines that arrive while no command is pending are unsolicited. Times are
-nanoseconds of any one clock. An answer that does not arrive in time is given up; its late lines count as
-unsolicited and not as the answer to the next command: `is_drained` shows when no more octets are
-expected.
+nanoseconds of any one clock. An answer that does not arrive in time is given up; its late lines count as unsolicited
+and not as the answer to the next command: `is_drained` shows when no more octets are expected.
 """
 
 from __future__ import annotations
@@ -67,8 +66,7 @@ class Conversation:
         """
         if self._command is not None:
             raise LocalProtocolError(
-                f"modem: the command {self._command!r} has no answer yet; wait for the answer, or "
-                "cancel the command"
+                f"modem: the command {self._command!r} has no answer yet; wait for the answer, or cancel the command"
             )
         if not (command.isascii() and command.isprintable()):
             raise LocalProtocolError(

@@ -97,9 +97,7 @@ _WITHOUT_RADIO = frozenset({
     "+CGEV", "+CME", "+CMS", "+GCAP", "+FCLASS", "+WIND", "+CBC", "+CPAS", "^ICCID",
 })  # fmt: skip
 """Names of answers that contain nothing about the radio: subscriber, messages, clock, contexts, settings."""
-_TOOL = re.compile(
-    r"(?:\S*/)?(mmcli|ubus|qmicli|mbimcli|uqmi|3ginfo|gsmctl|hilink|mikrotik)(?:\.sh)?(?:\s|$)"
-)
+_TOOL = re.compile(r"(?:\S*/)?(mmcli|ubus|qmicli|mbimcli|uqmi|3ginfo|gsmctl|hilink|mikrotik)(?:\.sh)?(?:\s|$)")
 
 
 class DecodedAnswer(NamedTuple):
@@ -117,10 +115,9 @@ def decode(command: str, raw: bytes) -> DecodedAnswer:
     Parameters
     ----------
     command : str
-        The AT command, or several in one line (`AT+CSQ;+CESQ`), or the command line of a tool. Empty if it is
-        not known: then all answers that have their own prefix are decoded. `UNSOLICITED` if no command was
-        pending: then only lines that modems send without a command are decoded, because any other line is a
-        late answer.
+        The AT command, or several in one line (`AT+CSQ;+CESQ`), or the command line of a tool. Empty if it is not
+        known: then all answers that have their own prefix are decoded. `UNSOLICITED` if no command was pending: then
+        only lines that modems send without a command are decoded, because any other line is a late answer.
     raw : bytes
         All octets that arrived, with echo, final result, and unsolicited lines between them.
     """
@@ -195,9 +192,7 @@ def _comes_by_itself(name: str, text: str) -> bool:
         fields = fields_of(text)
     except AnswerError:
         return False
-    return not standard.was_asked(
-        LineFields([field for field, _ in fields]), [quoted for _, quoted in fields]
-    )
+    return not standard.was_asked(LineFields([field for field, _ in fields]), [quoted for _, quoted in fields])
 
 
 def _is_of_block(line: str, name: str, block: str) -> bool:

@@ -33,9 +33,7 @@ def debug(lines: Sequence[str]) -> list[Reading]:
     cells: list[tuple[str, dict[str, str]]] = []
     for line in lines:
         for name, value in _PAIR.findall(line.lower()):
-            if name in _CELLS or (
-                name == "nr_band" and not (cells and cells[-1][0] == "nr" and not cells[-1][1])
-            ):
+            if name in _CELLS or (name == "nr_band" and not (cells and cells[-1][0] == "nr" and not cells[-1][1])):
                 cells.append(("nr" if name == "nr_band" else name, {}))
             (cells[-1][1] if cells else common).setdefault(name, value)
     technology = common.get("rat", "")
@@ -49,20 +47,7 @@ def debug(lines: Sequence[str]) -> list[Reading]:
 def _cell(kind: str, own: dict[str, str], common: dict[str, str], *, is_secondary: bool) -> Reading:
     side = "nr" if kind == "nr" or any(name.startswith("nr_") for name in own) else "lte"
     known = own if is_secondary else common | own
-    names = (
-        "band",
-        "channel",
-        "pci",
-        "rsrp",
-        "rsrq",
-        "rssi",
-        "snr",
-        "cell_id",
-        "tac",
-        "tx_pwr",
-        "mcc",
-        "mnc",
-    )
+    names = ("band", "channel", "pci", "rsrp", "rsrq", "rssi", "snr", "cell_id", "tac", "tx_pwr", "mcc", "mnc")
     texts = [known.get(f"{side}_{name}", known.get(name, "")) for name in names]
     f = LineFields([_UNIT.sub("", text) if text not in ("na", "n") else "" for text in texts])
     rsrp = f.real(3)

@@ -1,8 +1,7 @@
 """The grammar of AT answers: lines, prefixes, fields. Source: ITU-T V.250, 3GPP TS 27.007 clause 4.
 
-Real modems leave out the space after the colon, put spaces around commas, quote numbers or not, and pad with
-zeros. All of these forms are accepted. Text in place of a number is an error of the line, not a missing
-value.
+Real modems leave out the space after the colon, put spaces around commas, quote numbers or not, and pad with zeros. All
+of these forms are accepted. Text in place of a number is an error of the line, not a missing value.
 """
 
 from __future__ import annotations

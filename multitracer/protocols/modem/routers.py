@@ -21,9 +21,7 @@ _INTEGER = re.compile(r"\s*(\d{1,11})\b")
 _DOWNLINK = re.compile(r"(?:DL:)?\s*(\d{1,7})")
 _ELEMENT = re.compile(r"<(\w{2,24})>([^<>]{0,120})</\1>")
 _ROW = re.compile(r"\s*([a-z0-9][a-z0-9-]{1,30}):\s*(.{0,120})")
-_BAND = re.compile(
-    r"\"?([Bn]\d{1,3})(?:@\S+)?(?:.*?\b(?:nr-?|e)?arfcn: ?(\d{1,7}))?(?:.*?phy-cellid: ?(\d{1,4}))?.*"
-)
+_BAND = re.compile(r"\"?([Bn]\d{1,3})(?:@\S+)?(?:.*?\b(?:nr-?|e)?arfcn: ?(\d{1,7}))?(?:.*?phy-cellid: ?(\d{1,4}))?.*")
 _BRACKETED_BAND = re.compile(r"\(band (\d{1,3})")
 _LEVELS = {
     "rssi": ("rssi_dbm", -150, -1), "rsrp": ("rsrp_dbm", -160, -1), "rsrq": ("rsrq_db", -50, 20),
@@ -43,9 +41,7 @@ def hilink(document: object) -> list[Reading]:
     """
     inner = document.get("response", document) if isinstance(document, dict) else None
     if not isinstance(inner, dict):
-        raise AnswerError(
-            "the document is no object with signal values; give the answer of api/device/signal"
-        )
+        raise AnswerError("the document is no object with signal values; give the answer of api/device/signal")
     return _hilink({str(name): str(value) for name, value in inner.items() if value is not None})
 
 

@@ -166,8 +166,7 @@ def mtbusy(fields: LineFields) -> list[Reading]:
 def mtlink(fields: LineFields) -> list[Reading]:
     """Decode *MTLINK of MultiTracer's simulated modem.
 
-    Fields: technology, RSSI in dBm, block errors and busy time in %, channel; Ec/Io in dB if the link has a
-    pilot.
+    Fields: technology, RSSI in dBm, block errors and busy time in %, channel; Ec/Io in dB if the link has a pilot.
     """
     return [
         reported(

@@ -51,10 +51,7 @@ def cesq(fields: LineFields) -> list[Reading]:
     quality = fields.integer(1, 0, 7)
     ber = None if quality is None else BER_PCT[quality]
     by_rat = [
-        (
-            "GSM",
-            reported(rssi_dbm=index_db(fields.integer(0, 0, 63), zero=-111.0), rxqual=quality, ber_pct=ber),
-        ),
+        ("GSM", reported(rssi_dbm=index_db(fields.integer(0, 0, 63), zero=-111.0), rxqual=quality, ber_pct=ber)),
         (
             "UMTS",
             reported(

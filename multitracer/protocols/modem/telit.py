@@ -32,10 +32,7 @@ def rfsts(fields: LineFields) -> list[Reading]:
     LTE has three consecutive levels, GSM one, UMTS a scrambling code before its levels.
     """
     network = fields.text(0).split()
-    if len(network) == 2 and all(part.isdigit() for part in network):
-        plmn = f"{network[0]:.3}{network[1]:.3}"
-    else:
-        plmn = ""
+    plmn = f"{network[0]:.3}{network[1]:.3}" if len(network) == 2 and all(part.isdigit() for part in network) else ""
     facts = reported(plmn=plmn, channel=fields.integer(1, 0))
     if len(fields) < 12:
         raise AnswerError("#RFSTS must have at least 14 fields; skip the line")
@@ -72,9 +69,7 @@ def _lte(f: LineFields) -> Reading:
 
 
 def _gsm(f: LineFields) -> Reading:
-    return reported(
-        rat="GSM", rssi_dbm=f.real(2, *_POWER), area_code=f.hexadecimal(3), cell_id=_before_subscriber(f)
-    )
+    return reported(rat="GSM", rssi_dbm=f.real(2, *_POWER), area_code=f.hexadecimal(3), cell_id=_before_subscriber(f))
 
 
 def _umts(f: LineFields) -> Reading:
@@ -107,11 +102,7 @@ def servinfo(fields: LineFields) -> list[Reading]:
     level = fields.real(8, *_POWER)
     is_nr = _is_new_radio(fields.integer(0, 0))
     if len(fields) == 9 or is_nr:
-        return [
-            reported(rat="NR" if is_nr else "LTE", rsrp_dbm=level, cell_id=fields.hexadecimal(4))
-            | facts
-            | area
-        ]
+        return [reported(rat="NR" if is_nr else "LTE", rsrp_dbm=level, cell_id=fields.hexadecimal(4)) | facts | area]
     code_number = fields.integer(4, 0, 511)
     return [reported(rat="UMTS", rscp_dbm=level, physical_cell_id=code_number) | facts | area]
 

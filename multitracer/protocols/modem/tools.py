@@ -1,8 +1,7 @@
 """Output of `mmcli --signal-get`, `ubus call modemmanager dump`, `uqmi`, `mbimcli`, `qmicli`, and of routers.
 
-Source: cli/mmcli-modem-signal.c of ModemManager, qmicli-nas.c of libqmi, mbimcli-basic-connect.c of libmbim,
-uqmi's commands-nas.c; 3ginfo.sh of luci-app-3ginfo-lite (OpenWrt); `gsmctl -q` of RUTOS, as scripts on such
-routers parse it.
+Source: cli/mmcli-modem-signal.c of ModemManager, qmicli-nas.c of libqmi, mbimcli-basic-connect.c of libmbim, uqmi's
+commands-nas.c; 3ginfo.sh of luci-app-3ginfo-lite (OpenWrt); `gsmctl -q` of RUTOS, as scripts on such routers parse it.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ _MODES = {
 }  # fmt: skip
 """Technology by the first word of `mode` of 3ginfo.
 
-5G NSA is absent, because its levels may belong to either cell.
-"""
+5G NSA is absent, because its levels may belong to either cell."""
 _CELL = {"pci": "physical_cell_id", "earfcn": "channel", "cid_dec": "cell_id", "tac_dec": "area_code"}
 _NUMBER = re.compile(r"[1-9]\d{0,10}")
 _MOST_MODEMS = 16  # bounds the rows of one output: no host has so many
@@ -65,9 +63,7 @@ def mmcli(document: object) -> list[Reading]:
             own = {"modem": number} if len(signals) > 1 else {}
             readings += [reading | own for reading in _sections(signal)]
     if not any(isinstance(signal, dict) for signal in signals):
-        raise AnswerError(
-            'the key "modem.signal" is missing; give the output of `mmcli -m N --signal-get -J`'
-        )
+        raise AnswerError('the key "modem.signal" is missing; give the output of `mmcli -m N --signal-get -J`')
     return readings or [{}]
 
 
@@ -114,9 +110,7 @@ def uqmi(document: object) -> list[Reading]:
         if isinstance(part, dict) and isinstance(part.get("type"), str) and part["type"] in _SECTIONS
     ]
     if not readings:
-        raise AnswerError(
-            "the output contains no signal of a known type; give the output of `uqmi --get-signal-info`"
-        )
+        raise AnswerError("the output contains no signal of a known type; give the output of `uqmi --get-signal-info`")
     return readings
 
 
@@ -157,8 +151,7 @@ def qmicli(lines: list[str]) -> list[Reading]:
             sections[-1] |= reported(**{column: _possible(column, float(value[2]))})
     if not sections:
         raise AnswerError(
-            "the output contains no section of a known technology; give the output of `qmicli "
-            "--nas-get-signal-info`"
+            "the output contains no section of a known technology; give the output of `qmicli --nas-get-signal-info`"
         )
     return sections
 
@@ -197,17 +190,12 @@ def info3g(document: object) -> list[Reading]:
     """
     if not isinstance(document, dict) or not {"conn_time", "mode", "rsrp"} <= document.keys():
         raise AnswerError('the keys "mode" and "rsrp" are missing; give the output of 3ginfo.sh')
-    known = {
-        column: _real(document.get(name))
-        for name, column in _COLUMNS.items()
-        if name not in ("snr", "signal")
-    }
+    known = {column: _real(document.get(name)) for name, column in _COLUMNS.items() if name not in ("snr", "signal")}
     levels = {column: _possible(column, value) for column, value in known.items() if value}
     cell = {column: _NUMBER.fullmatch(str(document.get(name))) for name, column in _CELL.items()}
     mode = str(document["mode"])[:64].split(" ")[0].split("|")[0]
     return [
-        reported(rat=_MODES.get(mode), **levels)
-        | {column: int(match[0]) for column, match in cell.items() if match}
+        reported(rat=_MODES.get(mode), **levels) | {column: int(match[0]) for column, match in cell.items() if match}
     ]
 
 

@@ -34,9 +34,7 @@ def ucged(lines: Sequence[str]) -> list[Reading]:
     if technology not in _LTE:
         raise AnswerError("+UCGED has an unknown technology; skip the answer")
     level = cell.integer(6)
-    return [
-        reported(rat="LTE", plmn=plmn) | (_in_db(cell) if level is not None and level < 0 else _indexed(cell))
-    ]
+    return [reported(rat="LTE", plmn=plmn) | (_in_db(cell) if level is not None and level < 0 else _indexed(cell))]
 
 
 def _gsm(cell: LineFields) -> Reading:

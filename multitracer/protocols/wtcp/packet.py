@@ -1,8 +1,7 @@
 """Encoding and decoding of WTCP packets. The format is our own, as the paper has none (docs/wtcp.md).
 
-Every packet begins with version and type, flags, and the identity that its receiver chose: 64 random bits, so
-that only an observer of the path can forge a packet. Numbers are big-endian. The UDP checksum protects the
-complete packet.
+Every packet begins with version and type, flags, and the identity that its receiver chose: 64 random bits, so that only
+an observer of the path can forge a packet. Numbers are big-endian. The UDP checksum protects the complete packet.
 """
 
 from __future__ import annotations

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 
 _MIN_EXPECTED = 1.0
-"""Number of expected losses in any case: one loss is no congestion, an overflowing queue drops several (not
-measured).
+"""Number of expected losses in any case: one loss is no congestion, an overflowing queue drops several (not measured).
 """
 
 
@@ -128,9 +127,8 @@ class RunningRatio:
 class StandingQueue:
     """Delay of a standing queue, measured without synchronized clocks.
 
-    The delay of each packet is compared with the minimum so far; a delay that grows more slowly than the
-    clock drift limit is not a queue. The minimum queueing delay of the last packets is the standing queue
-    (as in RFC 8289).
+    The delay of each packet is compared with the minimum so far; a delay that grows more slowly than the clock drift
+    limit is not a queue. The minimum queueing delay of the last packets is the standing queue (as in RFC 8289).
 
     Parameters
     ----------
@@ -195,9 +193,7 @@ class RateControl:
         Called with each `RateChanged`.
     """
 
-    def __init__(
-        self, config: WtcpConfig, counters: WtcpCounters, report: Callable[[RateChanged], None]
-    ) -> None:
+    def __init__(self, config: WtcpConfig, counters: WtcpCounters, report: Callable[[RateChanged], None]) -> None:
         self._config = config
         self._counters = counters
         self._report = report
@@ -285,8 +281,7 @@ class RateControl:
     def _take_pair(self, arrival: Arrival, received_ns: int) -> None:
         """Set the first rate from a packet pair: a fraction of the rate at which the pair arrived.
 
-        Because of the overhead per packet, short packets seem slower; they count only until longer
-        ones arrive.
+        Because of the overhead per packet, short packets seem slower; they count only until longer ones arrive.
         """
         if not self.is_starting:
             return

@@ -42,9 +42,7 @@ class WtcpReceiver:
         Called with each `RateChanged`.
     """
 
-    def __init__(
-        self, config: WtcpConfig, counters: WtcpCounters, report: Callable[[RateChanged], None]
-    ) -> None:
+    def __init__(self, config: WtcpConfig, counters: WtcpCounters, report: Callable[[RateChanged], None]) -> None:
         self._config = config
         self._counters = counters
         self.rate = RateControl(config, counters, report)

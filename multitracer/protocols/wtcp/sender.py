@@ -3,8 +3,7 @@
 Rules of the file:
 
 - There is no retransmission timer. A segment is retransmitted when acknowledgments show that it is missing;
-  if none arrives for a threshold time, probes elicit one, and the data that it shows as missing are
-  retransmitted.
+  if none arrives for a threshold time, probes elicit one, and the data that it shows as missing are retransmitted.
 - The peer's rate is limited by our configuration; its times and numbers are checked before use.
 """
 
@@ -14,15 +13,7 @@ import heapq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.wtcp.packet import (
-    DATA_BYTES,
-    HEAD_BYTES,
-    HELLO_BYTES,
-    MAX_OFFSET,
-    Data,
-    PacketFlag,
-    WtcpAck,
-)
+from multitracer.protocols.wtcp.packet import DATA_BYTES, HEAD_BYTES, HELLO_BYTES, MAX_OFFSET, Data, PacketFlag, WtcpAck
 from multitracer.protocols.wtcp.receiver import unwrap
 from multitracer.protocols.wtcp.state import IP_UDP_BYTES, BlackoutBegan, BlackoutEnded, Lost, RateReceived
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S, NS_PER_US
@@ -222,9 +213,7 @@ class WtcpSender:
         Called with the events of the sender.
     """
 
-    def __init__(
-        self, config: WtcpConfig, counters: WtcpCounters, report: Callable[[WtcpEvent], None]
-    ) -> None:
+    def __init__(self, config: WtcpConfig, counters: WtcpCounters, report: Callable[[WtcpEvent], None]) -> None:
         self._config = config
         self._counters = counters
         self._report = report

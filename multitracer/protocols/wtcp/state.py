@@ -21,8 +21,7 @@ IP_UDP_BYTES = 28
 MIN_PACKET_BYTES, MAX_PACKET_BYTES = 128, 1500
 """Bounds of the packet length: an acknowledgment with some ranges must fit.
 
-Ethernet's maximum (IEEE 802.3).
-"""
+Ethernet's maximum (IEEE 802.3)."""
 MAX_RATE_BPS = 1_000_000_000
 """Maximum rate: 1 Gbit/s, far above any link for WTCP, and within the 32 bits of the field."""
 _MAX_TIME_NS = 86_400 * NS_PER_S  # a day: not measured, keeps sums of times small
@@ -44,31 +43,24 @@ class WtcpConfig:
     packet_bytes: int = 500
     """Length of the longest IP packet that is sent [paper 001, section IV]."""
     initial_rate_packets_per_s: float = 1.0
-    """Rate before the packet pair of the start-up has arrived [paper 001, section IV.C: a flow begins with
-    1].
-    """
+    """Rate before the packet pair of the start-up has arrived [paper 001, section IV.C: a flow begins with 1]."""
     min_rate_bps: float = 320.0
     """Minimum rate that the receiver requests [paper 001, section II: 9.6 kb/s shared by 30 users]."""
     max_rate_bps: float = 2_000_000.0
     """Maximum rate that the receiver requests, and that the sender uses whatever the peer requests.
 
-    [Not given: far above the links of the paper.]
-    """
+    [Not given: far above the links of the paper.]"""
 
     alpha_plus: float = 0.98
     """The rate increases only if the long-term ratio is above this [paper 001: "very close to one".
 
-    Value not given].
-    """
+    Value not given]."""
     alpha_minus: float = 0.94
-    """The rate decreases if the long-term ratio is below this [not given: slightly less than `alpha_plus`].
-    """
+    """The rate decreases if the long-term ratio is below this [not given: slightly less than `alpha_plus`]."""
     beta_plus: float = 0.90
     """The rate increases only if the short-term ratio is above this [not given: lower, as it is noisier]."""
     beta_minus: float = 0.80
-    """The rate decreases if the short-term ratio is below this [not given: a sudden loss of a fifth of the
-    rate].
-    """
+    """The rate decreases if the short-term ratio is below this [not given: a sudden loss of a fifth of the rate]."""
     long_gain: float = 1 / 16
     """Weight of a new packet in the long-term ratio [not given]."""
     short_gain: float = 1 / 4
@@ -84,12 +76,9 @@ class WtcpConfig:
     decision_packets: int = 4
     """Number of packets after a decrease that the ratios need before the next decision [not given]."""
     queue_limit_packets: float = 2.0
-    """Own packets in a standing queue that cause a decrease [our choice: any rate above capacity fills a
-    queue].
-    """
+    """Own packets in a standing queue that cause a decrease [our choice: any rate above capacity fills a queue]."""
     queue_free_packets: float = 1.0
-    """Own packets in a standing queue above which the rate does not increase [our choice: the queue must
-    drain first].
+    """Own packets in a standing queue above which the rate does not increase [our choice: the queue must drain first].
     """
     clock_slack: float = 0.002
     """Clock skew that does not count as a queue [our choice: ten times that of a bad crystal]."""
@@ -99,9 +88,7 @@ class WtcpConfig:
     loss_window_packets: int = 32
     """Number of transmissions over which losses are counted [not given]."""
     initial_loss_share: float = 0.10
-    """Share of random losses that is expected before any were measured [paper 001, section I: 1 to 10 % of
-    packets].
-    """
+    """Share of random losses that is expected before any were measured [paper 001, section I: 1 to 10 % of packets]."""
     max_loss_share: float = 0.25
     """Maximum share of losses that may be learned as random [not given]."""
     loss_gain: float = 1 / 8
@@ -126,9 +113,7 @@ class WtcpConfig:
     give_up_ns: int = 3600 * NS_PER_S
     """Time without a packet of the peer after which the connection ends with an error [not given]."""
     linger_ns: int = 60 * NS_PER_S
-    """Time for which a finished end still answers a peer that missed the last acknowledgment [RFC 9293: 2
-    MSL].
-    """
+    """Time for which a finished end still answers a peer that missed the last acknowledgment [RFC 9293: 2 MSL]."""
 
     send_buffer_bytes: int = 1 << 16
     """Maximum number of written bytes that are not acknowledged."""
@@ -137,8 +122,7 @@ class WtcpConfig:
     max_holes: int = 256
     """Maximum number of separate ranges that the receiver stores out of order.
 
-    Others are dropped and counted.
-    """
+    Others are dropped and counted."""
 
     def __post_init__(self) -> None:
         for key, (minimum, most) in _RANGES.items():
@@ -212,8 +196,7 @@ _ORDERED = (
     ("queue_free_packets", "queue_limit_packets"),
     ("min_ack_interval_ns", "max_ack_interval_ns"),
 )
-"""Pairs of keys whose first value must not exceed the second: no ratio may cause both increase and decrease.
-"""
+"""Pairs of keys whose first value must not exceed the second: no ratio may cause both increase and decrease."""
 
 
 def _check_range(key: str, value: object, minimum: float, most: float) -> None:

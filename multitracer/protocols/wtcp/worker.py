@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.wtcp.connection import WtcpConnection
-from multitracer.protocols.wtcp.packet import (
-    IDENTITY_BYTES,
-    Data,
-    Hello,
-    WtcpOpening,
-    WtcpPacketType,
-    decode,
-    encode,
-)
+from multitracer.protocols.wtcp.packet import IDENTITY_BYTES, Data, Hello, WtcpOpening, WtcpPacketType, decode, encode
 from multitracer.protocols.wtcp.state import WtcpConfig, WtcpState
 from multitracer.units import NS_PER_S
 
@@ -31,15 +23,12 @@ if TYPE_CHECKING:
     from multitracer.protocols.wtcp.packet import WtcpPacket
 
 _SLOT_NS = 64 * NS_PER_S
-"""Unit of the validity of an answer to a SYN, which is one to two of these (Linux' SYN cookies: a minute or
-two).
-"""
+"""Unit of the validity of an answer to a SYN, which is one to two of these (Linux' SYN cookies: a minute or two)."""
 _SECRET_BYTES = 32  # RFC 2104, section 3: as long as the hash
 _WAITING_ANSWERS = 256
 """Maximum number of waiting answers to SYNs; above it, SYNs are dropped (not measured)."""
 _REMEMBERED_ENDS = 1024
-"""Number of ended connections that are stored, so that a late packet cannot make them again (not measured).
-"""
+"""Number of ended connections that are stored, so that a late packet cannot make them again (not measured)."""
 
 
 class WtcpOutgoing(NamedTuple):

@@ -71,9 +71,7 @@ def truth_of(seed: int, *, faults: bool) -> Truth:
             _coverage(truth, fault)
         if fault.cause == "interference":
             depth = random.uniform(-7, -2)
-            truth.sinr[fault.begin_s : fault.end_s] = depth + random.normal(
-                0, 0.8, fault.end_s - fault.begin_s
-            )
+            truth.sinr[fault.begin_s : fault.end_s] = depth + random.normal(0, 0.8, fault.end_s - fault.begin_s)
     _rates(truth)
     return truth
 
@@ -81,9 +79,7 @@ def truth_of(seed: int, *, faults: bool) -> Truth:
 def _drive(truth: Truth) -> None:
     random, n = truth.random, truth.length_s
     cruise = random.uniform(8, 33)
-    speed = np.clip(
-        cruise * (1 + 0.3 * np.cumsum(random.normal(0, 0.1, n)) / np.sqrt(np.arange(1, n + 1))), 3, 40
-    )
+    speed = np.clip(cruise * (1 + 0.3 * np.cumsum(random.normal(0, 0.1, n)) / np.sqrt(np.arange(1, n + 1))), 3, 40)
     for stop in random.integers(60, n, size=random.integers(0, 5)):
         speed[stop : stop + int(random.integers(10, 60))] = 0.0  # a red light
     truth.way_m = np.cumsum(speed) - speed[0]
@@ -148,9 +144,7 @@ def _coverage(truth: Truth, fault: Fault) -> None:
     deep = random.uniform(-125, -116)
     inside = slice(fault.begin_s, fault.end_s)
     truth.rsrp[inside] = deep + random.normal(0, 1.0, n)
-    truth.sinr[inside] = np.minimum(
-        truth.sinr[inside], truth.rsrp[inside] - NOISE_DBM + random.normal(0, 1, n)
-    )
+    truth.sinr[inside] = np.minimum(truth.sinr[inside], truth.rsrp[inside] - NOISE_DBM + random.normal(0, 1, n))
     if random.random() < 0.3:
         truth.searching[fault.begin_s + 3 : fault.end_s] = True
 
@@ -159,9 +153,7 @@ def _rates(truth: Truth) -> None:
     random, n = truth.random, truth.length_s
     band = random.choice([1.4e6, 5e6, 10e6, 20e6, 100e6]) * random.uniform(0.4, 0.7)
     fading = np.exp(random.normal(0, random.uniform(0.1, 0.3), n))
-    truth.rate = (
-        band * np.log2(1 + 10 ** (truth.sinr / 10)) * random.uniform(0.6, 1.0) * np.minimum(fading, 2.5)
-    )
+    truth.rate = band * np.log2(1 + 10 ** (truth.sinr / 10)) * random.uniform(0.6, 1.0) * np.minimum(fading, 2.5)
     for fault in truth.faults:
         inside, length = slice(fault.begin_s, fault.end_s), fault.end_s - fault.begin_s
         repair = int(random.integers(0, 5))  # TCP's timer backs off, and slow start follows
@@ -200,12 +192,7 @@ def drive_of(truth: Truth) -> DriveSeries:
     for t in range(truth.length_s):
         if random.random() < lossy:
             continue
-        row: Row = {
-            "at": t + late + random.uniform(0, 0.1),
-            "role": "serving",
-            "rat": "LTE",
-            "registration": 1,
-        }
+        row: Row = {"at": t + late + random.uniform(0, 0.1), "role": "serving", "rat": "LTE", "registration": 1}
         if with_busy:
             row["cell_busy_pct"] = float(np.clip(truth.busy[t], 0, 100))
         if truth.searching[t]:
@@ -213,9 +200,7 @@ def drive_of(truth: Truth) -> DriveSeries:
             continue
         quality = truth.sinr[t] if level == "sinr_db" else rsrq_db(truth.sinr[t])
         row |= {"rsrp_dbm": round(truth.rsrp[t]), level: round(float(quality), 1)}
-        rows.append(
-            row | {"cell_id": 1000 + int(truth.serving[t]), "physical_cell_id": int(truth.serving[t]) % 504}
-        )
+        rows.append(row | {"cell_id": 1000 + int(truth.serving[t]), "physical_cell_id": int(truth.serving[t]) % 504})
     radio = table_of(RADIO, rows)
     handovers = handovers_of(radio)
     time = np.array([at_ns(t) for t in range(truth.length_s)])
@@ -238,11 +223,6 @@ def _positions(truth: Truth) -> list[Row]:
     speed = np.gradient(truth.way_m)
     degree = EARTH_M * np.pi / 180
     return [
-        {
-            "at": t,
-            "lat_deg": 48 + (truth.way_m[t] + noise[t]) / degree,
-            "lon_deg": 11.0,
-            "speed_mps": speed[t],
-        }
+        {"at": t, "lat_deg": 48 + (truth.way_m[t] + noise[t]) / degree, "lon_deg": 11.0, "speed_mps": speed[t]}
         for t in range(truth.length_s)
     ]

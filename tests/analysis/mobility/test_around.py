@@ -81,9 +81,7 @@ def test_what_is_not_given_is_missing() -> None:
 
 
 def test_shares_of_limits_sum_to_one() -> None:
-    limits = LimitIntervals(
-        instants(95, 97, 95), instants(97, 100, 96), np.array(["link", "recovery", "application"])
-    )
+    limits = LimitIntervals(instants(95, 97, 95), instants(97, 100, 96), np.array(["link", "recovery", "application"]))
     _, shares = around(changes(100.0), DriveTraffic(limits=limits))
     before = {r["limit"]: r["share"] for r in shares.rows() if r["window"] == "before"}
     # 5 s, all of it busy, six seconds of transfers

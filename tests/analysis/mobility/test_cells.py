@@ -57,12 +57,8 @@ def test_sources_that_are_not_there_give_missing_values() -> None:
 
 def test_traffic_of_each_cell() -> None:
     seconds = np.arange(21)
-    rate = Steps(
-        np.array([at_ns(t) for t in range(21)]), np.where((seconds >= 10) & (seconds < 15), 2e6, 8e6)
-    )
-    rtt = Samples(
-        np.array([at_ns(t + 0.2) for t in (3, 4, 11, 12, 13)]), np.array([10.0, 30.0, 1.0, 2.0, 9.0])
-    )
+    rate = Steps(np.array([at_ns(t) for t in range(21)]), np.where((seconds >= 10) & (seconds < 15), 2e6, 8e6))
+    rtt = Samples(np.array([at_ns(t + 0.2) for t in (3, 4, 11, 12, 13)]), np.array([10.0, 30.0, 1.0, 2.0, 9.0]))
     outages = np.array([at_ns(8), at_ns(12)]), np.array([at_ns(11), at_ns(13)])
     cells = cells_of(cell_visits(THERE_AND_BACK), throughput=rate, rtt=rtt, outages=outages)
     assert cells["throughput_median_bps"].tolist() == [8e6, 2e6]
@@ -73,9 +69,7 @@ def test_traffic_of_each_cell() -> None:
 
 def test_distance_in_each_cell() -> None:
     route = route_of(table_of(POSITION, [north(t, 10.0 * t, speed_mps=10.0) for t in range(21)]))
-    assert cells_of(cell_visits(THERE_AND_BACK), route=route)["distance_m"] == pytest.approx(
-        [150.0, 50.0], abs=0.01
-    )
+    assert cells_of(cell_visits(THERE_AND_BACK), route=route)["distance_m"] == pytest.approx([150.0, 50.0], abs=0.01)
 
 
 def test_time_without_readings_counts_for_no_cell() -> None:
@@ -152,11 +146,7 @@ def test_means_of_steps_are_those_of_small_slices(
     assert covered[0] == pytest.approx(len(known) / len(values) if values else 0.0)
 
 
-@given(
-    st.lists(
-        st.tuples(st.floats(0, 100), st.sampled_from([-1, 1, 2, 3]), st.sampled_from([-1, 7, 8])), max_size=30
-    )
-)
+@given(st.lists(st.tuples(st.floats(0, 100), st.sampled_from([-1, 1, 2, 3]), st.sampled_from([-1, 7, 8])), max_size=30))
 def test_stays_do_not_overlap_and_hold_no_time_twice(drawn: list[tuple[float, int, int]]) -> None:
     table = cell_visits([lte(t, cell, physical_cell_id=physical) for t, cell, physical in drawn])
     assert (table.end_ns[:-1] <= table.begin_ns[1:]).all()

@@ -110,8 +110,6 @@ def test_load_shows_its_edges_where_the_cell_says_how_busy_it_is() -> None:
 
 
 def test_radio_alone_lasts_from_the_middle_between_two_readings() -> None:
-    rows = [
-        row | {"at": row["at"] + 0.8} | ({"rsrp_dbm": -118.0} if 20 <= row["at"] < 30 else {}) for row in FINE
-    ]
+    rows = [row | {"at": row["at"] + 0.8} | ({"rsrp_dbm": -118.0} if 20 <= row["at"] < 30 else {}) for row in FINE]
     (row,) = stretches(replace(drive(rows, LOW, "link"), limits=None, throughput=None)).rows()
     assert (seconds(row["begin_ns"]), seconds(row["end_ns"]), row["seconds"]) == (20.3, 30.3, 10)

@@ -55,14 +55,7 @@ def test_change_lies_between_two_readings() -> None:
 def test_report_of_several_cells_does_not_say_which_serves() -> None:
     """UMTS reports all cells of the active set, none with a role; one cell alone is the one that serves."""
     reports = [
-        {
-            "at": t,
-            "line": t,
-            "source": "RRC report",
-            "rat": "UMTS",
-            "physical_cell_id": cell,
-            "rscp_dbm": -80.0 - cell,
-        }
+        {"at": t, "line": t, "source": "RRC report", "rat": "UMTS", "physical_cell_id": cell, "rscp_dbm": -80.0 - cell}
         for t in range(60)
         for cell in ((448,) if t < 20 else (203,) if t >= 40 else (448, 203))
     ]
@@ -175,9 +168,7 @@ def test_secondary_legs_of_signalling_are_counted_and_left_out() -> None:
 
 
 @pytest.mark.parametrize(("stay_s", "minimum_s", "expected"), [(0.5, 1.0, 1), (1.5, 1.0, 0), (1.5, 2.0, 1)])
-def test_ping_pong_is_a_return_within_the_minimum_stay(
-    stay_s: float, minimum_s: float, expected: int
-) -> None:
+def test_ping_pong_is_a_return_within_the_minimum_stay(stay_s: float, minimum_s: float, expected: int) -> None:
     rows = [ordered(10, 1, 2), ordered(10 + stay_s, 2, 1)]
     judged = handovers_of(None, table_of(HANDOVERS, rows), minimum_stay_s=minimum_s)
     assert judged["ping_pong"].tolist() == [-1, expected]

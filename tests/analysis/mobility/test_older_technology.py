@@ -21,9 +21,7 @@ OLD = range(30, 60)
 def phone(of_old: Row, *, cells: int = 1) -> list[Row]:
     """Return readings of LTE, and of another technology for 30 s, in which the cell changes."""
     return [
-        lte(t, 100 + (t % cells), rsrp_dbm=np.nan, **of_old)
-        if t in OLD
-        else lte(t, 1, rsrp_dbm=-80.0, sinr_db=20.0)
+        lte(t, 100 + (t % cells), rsrp_dbm=np.nan, **of_old) if t in OLD else lte(t, 1, rsrp_dbm=-80.0, sinr_db=20.0)
         for t in range(100)
     ]
 
@@ -71,10 +69,7 @@ def test_a_change_of_the_cell_at_the_usual_rate_of_the_technology_is_no_reason()
     """LTE at 20 Mbit/s was bad beside NR, and seven changes of its cell were the cause."""
     rate = [20e6 if 30 <= t < 33 or 50 <= t < 54 else each for t, each in enumerate(rates(36e6))]
     rate = [each if 30 <= t < 60 else 150e6 for t, each in enumerate(rate)]
-    rows = [
-        lte(t, 100 + t // 4 if t in OLD else 1, rat="LTE" if t in OLD else "NR", sinr_db=15.0)
-        for t in range(100)
-    ]
+    rows = [lte(t, 100 + t // 4 if t in OLD else 1, rat="LTE" if t in OLD else "NR", sinr_db=15.0) for t in range(100)]
     assert "handover" not in causes(stretches(drive(rows, rate, "")))
 
 

@@ -165,9 +165,7 @@ def test_a_stray_after_a_long_stop_is_no_way() -> None:
     assert route.table.provenance["left_out"] == {"stray": 1}
 
 
-@pytest.mark.parametrize(
-    ("mps", "hz", "most"), [(1.3, 1, 0.03), (1.3, 5, 0.05), (3.0, 1, 0.03), (12.0, 5, 0.03)]
-)
+@pytest.mark.parametrize(("mps", "hz", "most"), [(1.3, 1, 0.03), (1.3, 5, 0.05), (3.0, 1, 0.03), (12.0, 5, 0.03)])
 def test_noise_makes_a_slow_way_no_longer(mps: float, hz: int, most: float) -> None:
     """A walk of 1.0 km was 1.4 km long: each step had the noise of two positions."""
     random, noise, rows = np.random.default_rng(7), np.zeros(2), []

@@ -95,20 +95,14 @@ def test_radio_alone_shows_coverage_and_interference_only(seed: int) -> None:
     assert np.isnan(table["lost_s"]).all()
 
 
-def drive(
-    rows: list[Row], rate: list[float], limit: str, part: str = "", *, server: bool = True
-) -> DriveSeries:
+def drive(rows: list[Row], rate: list[float], limit: str, part: str = "", *, server: bool = True) -> DriveSeries:
     """Return a drive north at 10 m/s with a rate and one limit for each second in which the rate is low."""
     radio = table_of(RADIO, rows)
     handovers = handovers_of(radio)
     time = np.array([at_ns(t) for t in range(len(rate))], dtype=np.int64)
     low = np.array(rate) < 5e6
     limits = DriveLimits(
-        time,
-        time + NS_PER_S,
-        np.where(low, limit, "link"),
-        np.where(low, part, ""),
-        np.full(len(rate), server),
+        time, time + NS_PER_S, np.where(low, limit, "link"), np.where(low, part, ""), np.full(len(rate), server)
     )
     positions = table_of(POSITION, [north(t, 10.0 * t, speed_mps=10.0) for t in range(len(rate))])
     rates = Steps(time, np.array(rate), NS_PER_S)
@@ -189,14 +183,7 @@ def test_modem_that_searches_has_no_coverage(out: Row, served: Row) -> None:
     assert row["evidence"].startswith("no service for 10 of 10 s")
 
 
-BLANK = {
-    "rat": "",
-    "cell_id": NA,
-    "physical_cell_id": NA,
-    "channel": NA,
-    "rsrp_dbm": np.nan,
-    "sinr_db": np.nan,
-}
+BLANK = {"rat": "", "cell_id": NA, "physical_cell_id": NA, "channel": NA, "rsrp_dbm": np.nan, "sinr_db": np.nan}
 
 
 @pytest.mark.parametrize("after", [1, 2])
@@ -213,9 +200,7 @@ def test_a_log_without_cell_and_level_shows_no_good_radio_and_no_handover(after:
 
 def test_an_answer_that_never_tells_a_cell_is_no_time_without_one() -> None:
     named = [row | {"source": "+QENG"} for row in FINE if row["at"] % 5 == 0]
-    rows = [
-        each for row in named for each in (row, {"at": row["at"] + 2, "source": "+COPS", "operator": "A"})
-    ]
+    rows = [each for row in named for each in (row, {"at": row["at"] + 2, "source": "+COPS", "operator": "A"})]
     (row,) = stretches(drive(rows, LOW, "outage", "both")).rows()
     assert "tells no cell" not in row["evidence"]
     assert "registration" not in row["missing"]
@@ -324,9 +309,7 @@ def test_a_reading_stands_for_no_longer_than_it_can() -> None:
     assert not len(alone(60))
     assert alone(60).provenance["judged_s"] == {"by rate": 0, "by radio": 5, "not": 236}
     (row,) = alone(3).rows()
-    assert row["evidence"] == (
-        "RSRP -118 dBm; weak (below -110 dBm) for 30 of 30 s; the radio was read in 10 of 30 s"
-    )
+    assert row["evidence"] == ("RSRP -118 dBm; weak (below -110 dBm) for 30 of 30 s; the radio was read in 10 of 30 s")
 
 
 def test_times_of_two_clocks_are_refused() -> None:

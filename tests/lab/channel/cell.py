@@ -6,13 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from multitracer.lab.channel.cdpd_config import (
-    CdpdConfig,
-    CellConfig,
-    LossConfig,
-    NetworkConfig,
-    OutageConfig,
-)
+from multitracer.lab.channel.cdpd_config import CdpdConfig, CellConfig, LossConfig, NetworkConfig, OutageConfig
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.packet_link import host_address
 from multitracer.lab.channel.shared.queue import QueueConfig
@@ -30,11 +24,7 @@ Way = tuple["HostName", "HostName"]
 NO_OUTAGES = OutageConfig(hop_every_ns=0, ejection_every_ns=0, blackout_every_ns=0)
 EMPTY = CellConfig(busy_percent=0, spread_percent=0)
 MDLP = CdpdConfig(
-    up=ErrorConfig(),
-    down=ErrorConfig(),
-    cell=EMPTY,
-    outages=NO_OUTAGES,
-    network=NetworkConfig(loss_up=0, loss_down=0),
+    up=ErrorConfig(), down=ErrorConfig(), cell=EMPTY, outages=NO_OUTAGES, network=NetworkConfig(loss_up=0, loss_down=0)
 )
 """Nobody else, no errors."""
 PLAIN = replace(MDLP, recovery="none", queue=QueueConfig(limit_packets=15))

@@ -161,8 +161,7 @@ def echo_row() -> list[str]:
 def tables() -> str:
     """Return all tables."""
     cdpd = _table(
-        ("CDPD", "down, kb/s", "lost, %", "up, kb/s", "lost, %", "RTT least, s", "median", "90 %", "worst"),
-        cdpd_rows(),
+        ("CDPD", "down, kb/s", "lost, %", "up, kb/s", "lost, %", "RTT least, s", "median", "90 %", "worst"), cdpd_rows()
     )
     others = _table(
         ("others offer, %", "modem says, %", "access wait, ms", "90 %", "up, kb/s", "down, kb/s"), cell_rows()

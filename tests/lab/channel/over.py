@@ -37,9 +37,7 @@ def number_of(data: bytes) -> int:
 class Seen:
     """What came out of a link, and what it said."""
 
-    packets: dict[HostName, list[tuple[int, bytes]]] = field(
-        default_factory=lambda: {side: [] for side in SIDES}
-    )
+    packets: dict[HostName, list[tuple[int, bytes]]] = field(default_factory=lambda: {side: [] for side in SIDES})
     """When and what, by the side where it came out."""
     events: dict[Side, list[LinkEvent]] = field(default_factory=lambda: {side: [] for side in SIDES})
     readings: list[RadioReading] = field(default_factory=list)
@@ -61,9 +59,7 @@ class Seen:
         return of_kind(kind, self.events[side])
 
 
-def bulk(
-    link: PacketLink, sides: Iterable[Side], *, seconds: float, octets: int = 576, ahead: int = 20
-) -> Seen:
+def bulk(link: PacketLink, sides: Iterable[Side], *, seconds: float, octets: int = 576, ahead: int = 20) -> Seen:
     """Keep `ahead` packets of each side in the link, lost ones aside, for a time.
 
     Full queues, and no packet refused: what a link can carry.

@@ -32,9 +32,7 @@ NAMES: tuple[CodeName, ...] = ("9.6", "14.4", "3/4", "none")
 def process(
     config: ErrorConfig, *, bits: int = 240, code: CodeName = "none", slot_ns: int = SLOT_NS
 ) -> TwoStateBitErrors:
-    return TwoStateBitErrors(
-        config, frame_bits=bits, weights=WEIGHTS[code], slot_ns=slot_ns, luck=Random("a")
-    )
+    return TwoStateBitErrors(config, frame_bits=bits, weights=WEIGHTS[code], slot_ns=slot_ns, luck=Random("a"))
 
 
 def test_without_a_code_a_bit_fails_as_the_channel_has_it() -> None:
@@ -69,9 +67,7 @@ def test_frames_fail_as_often_as_the_model_says() -> None:
 
 
 def test_a_longer_frame_fails_more_often_and_a_better_code_less() -> None:
-    rates = [
-        frame_error_rate(0.01, WEIGHTS["14.4"], frame_bits=8 * octets) for octets in sorted(FRAME_OCTETS)
-    ]
+    rates = [frame_error_rate(0.01, WEIGHTS["14.4"], frame_bits=8 * octets) for octets in sorted(FRAME_OCTETS)]
     assert rates == sorted(set(rates))
     codes = [frame_error_rate(0.01, WEIGHTS[code], frame_bits=240) for code in NAMES]
     assert codes == sorted(set(codes))

@@ -85,9 +85,7 @@ def test_what_is_lost_is_sent_until_it_arrives() -> None:
         again = sum(event.attempts > 1 for event in sent)
         assert abs(again - len(lost)) <= 1
         assert seen.lost_percent(side) == 0
-        assert [number_of(d) for _, d in seen.packets[far]] == sorted(
-            number_of(d) for _, d in seen.packets[far]
-        )
+        assert [number_of(d) for _, d in seen.packets[far]] == sorted(number_of(d) for _, d in seen.packets[far])
     assert seen.kbps("mobile") < 0.9 * carried(CLEAN, SIDES, seconds=5, octets=1500).kbps("mobile")
 
 

@@ -83,12 +83,8 @@ def bursty(luck: Random, opportunities: int) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "queue", [QueueConfig(limit_packets=20), QueueConfig(limit_packets=1_000, limit_bytes=9_000)]
-)
-def test_a_hundred_thousand_opportunities_deliver_what_an_independent_reckoning_says(
-    queue: QueueConfig,
-) -> None:
+@pytest.mark.parametrize("queue", [QueueConfig(limit_packets=20), QueueConfig(limit_packets=1_000, limit_bytes=9_000)])
+def test_a_hundred_thousand_opportunities_deliver_what_an_independent_reckoning_says(queue: QueueConfig) -> None:
     luck = Random(7)
     trace = bursty(luck, 9_999)
     assert len(trace) == 10_000
@@ -181,11 +177,7 @@ def test_a_link_without_repetition_ends_with_its_trace_and_says_so() -> None:
         link.send("fixed", packet(number, 1500), now_ns=0)
     link.send("mobile", packet(9), now_ns=0)
     arrived = link.advance(NS_PER_S)
-    assert [(each.host, number_of(each.packet)) for each in arrived] == [
-        ("fixed", 9),
-        ("mobile", 0),
-        ("mobile", 1),
-    ]
+    assert [(each.host, number_of(each.packet)) for each in arrived] == [("fixed", 9), ("mobile", 0), ("mobile", 1)]
     assert link.is_dropped
     assert not link.is_up
     assert link.reading(NS_PER_S).state == "dropped"

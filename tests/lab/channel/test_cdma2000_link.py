@@ -55,8 +55,7 @@ def rates_of(link: Cdma2000Link, octets: int, *, now_ns: int = 0) -> list[tuple[
         link.send("fixed", packet(number, 500), now_ns=now_ns)
     link.advance(now_ns + 10 * NS_PER_S)
     return [
-        (each.rate_bps, (each.time_ns - now_ns) // FRAME_NS)
-        for each in of_kind(RateAssigned, link.events("fixed"))
+        (each.rate_bps, (each.time_ns - now_ns) // FRAME_NS) for each in of_kind(RateAssigned, link.events("fixed"))
     ]
 
 

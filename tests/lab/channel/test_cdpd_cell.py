@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 from multitracer.errors import LocalProtocolError
 from multitracer.lab.channel.cdpd import CdpdLink
 from multitracer.lab.channel.cdpd_channel import CdpdCell, ReverseChannel, StationBurst, block_times
-from multitracer.lab.channel.cdpd_config import (
-    AccessConfig,
-    CdpdConfig,
-    CellConfig,
-    NetworkConfig,
-    OutageConfig,
-)
+from multitracer.lab.channel.cdpd_config import AccessConfig, CdpdConfig, CellConfig, NetworkConfig, OutageConfig
 from multitracer.lab.channel.shared.scheduler import Agenda, ScriptEvent
 from multitracer.protocols.link_events import (
     BurstSent,
@@ -72,9 +66,7 @@ def test_who_has_little_traffic_down_does_not_wait_behind_who_has_much() -> None
             trips.append(fates.send(little))
         fates.step(number * PACKET_NS // 2)
     fates.step(fates.now_ns + 30 * NS_PER_S)
-    assert (
-        max(_waited_ns(fates, number) for number in trips) < 3 * PACKET_NS
-    )  # one of the other's, and its own
+    assert max(_waited_ns(fates, number) for number in trips) < 3 * PACKET_NS  # one of the other's, and its own
     assert max(_waited_ns(fates, number) for number in fates.arrived_ns) > 12 * PACKET_NS
 
 

@@ -10,13 +10,7 @@ import pytest
 
 from multitracer.errors import LocalProtocolError
 from multitracer.lab.channel.cdpd import CdpdLink
-from multitracer.lab.channel.cdpd_config import (
-    AccessConfig,
-    CdpdConfig,
-    CellConfig,
-    OutageConfig,
-    SignalConfig,
-)
+from multitracer.lab.channel.cdpd_config import AccessConfig, CdpdConfig, CellConfig, OutageConfig, SignalConfig
 from multitracer.lab.channel.links import link_of
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.packet_link import FAR, SIDES
@@ -91,21 +85,13 @@ def test_waits_bursts_and_outages_do_not_overlap() -> None:
     waits = seen.of("mobile", AccessWaitStarted), seen.of("mobile", AccessWaitEnded)
     assert 0 <= len(waits[0]) - len(waits[1]) <= 1
     spans = [(end.time_ns - end.waited_us * NS_PER_US, end.time_ns) for end in waits[1]]
-    assert [begin for begin, _ in spans] == pytest.approx(
-        [s.time_ns for s in waits[0][: len(spans)]], abs=1000
-    )
+    assert [begin for begin, _ in spans] == pytest.approx([s.time_ns for s in waits[0][: len(spans)]], abs=1000)
     bursts = [(b.time_ns - b.air_us * NS_PER_US, b.time_ns) for b in seen.of("mobile", BurstSent)]
     for (_, end), (begin, _) in pairwise(sorted(spans + bursts)):
         assert begin >= end - 1000
     for start, stop in _outages(seen):
         assert all(end <= start or begin >= stop for begin, end in spans + bursts)
-    assert {b.cause for b in seen.of("mobile", BurstSent)} == {
-        "done",
-        "full",
-        "collision",
-        "undecoded",
-        "outage",
-    }
+    assert {b.cause for b in seen.of("mobile", BurstSent)} == {"done", "full", "collision", "undecoded", "outage"}
     assert max(b.blocks for b in seen.of("mobile", BurstSent)) == AccessConfig().max_blocks
 
 

@@ -159,9 +159,7 @@ ROUGH: list[AnyLinkConfig] = [
         up=ErrorConfig(kind="independent", rate=0.1),
         cell=CellConfig(busy_percent=70, spread_percent=20, holds_ns=5 * NS_PER_S),
         mdlp=MdlpConfig(t200_ns=2 * NS_PER_S, n200=1),
-        outages=OutageConfig(
-            hop_every_ns=30 * NS_PER_S, ejection_every_ns=90 * NS_PER_S, blackout_every_ns=0
-        ),
+        outages=OutageConfig(hop_every_ns=30 * NS_PER_S, ejection_every_ns=90 * NS_PER_S, blackout_every_ns=0),
     ),
     BluetoothConfig(
         errors=BitErrorConfig(good_s=1, bad_s=1, good_ber=1e-4, bad_ber=2e-2),

@@ -103,14 +103,8 @@ def test_an_error_trace_survives_its_text_and_replays_exactly(up: set[int], down
         ("", "not an error trace"),
         ("something else\n", "not an error trace"),
         ("# multitracer error-trace 1\nup 1 1\n", "at least one of these keys is missing"),
-        (
-            "# multitracer error-trace 1\n# slot_ns 1\n# slots 9\nup 5 1\nup 4 1\n",
-            "must begin after the previous run",
-        ),
-        (
-            "# multitracer error-trace 1\n# slot_ns 1\n# slots 9\nup 5 2\nup 7 1\n",
-            "must begin after the previous run",
-        ),
+        ("# multitracer error-trace 1\n# slot_ns 1\n# slots 9\nup 5 1\nup 4 1\n", "must begin after the previous run"),
+        ("# multitracer error-trace 1\n# slot_ns 1\n# slots 9\nup 5 2\nup 7 1\n", "must begin after the previous run"),
         ("# multitracer error-trace 1\n# slot_ns 1\n# slots 9\nup 5 0\n", "empty"),
         ("# multitracer error-trace 1\n# slot_ns 1\n# slots 9\nleft 5 1\n", "up|down"),
         ("# multitracer error-trace 1\n# slot_ns 1\n# slots 9\nup 5 -1\n", "whole number"),

@@ -38,9 +38,7 @@ LOSSY = ErrorConfig(kind="independent", rate=0.2)
 
 def packet(number: int, *, payload: int = 460) -> bytes:
     segment = Segment(1, 2, number * payload, 0, 16, 0, bytes([number % 90 + 33]) * payload)
-    return build_packet(
-        TcpPacket(bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]), segment, identification=number & 0xFFFF)
-    )
+    return build_packet(TcpPacket(bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]), segment, identification=number & 0xFFFF))
 
 
 @dataclass
@@ -65,10 +63,7 @@ class Drive:
         now_ns = (self.link.slot + 1) * SLOT_NS
         if self.link.is_up or self.sent["mobile"]:
             for side in SIDES:
-                while (
-                    len(self.sent[side]) < self.packets[side]
-                    and len(self.link.ends[side].queue) < self.queue_up_to
-                ):
+                while len(self.sent[side]) < self.packets[side] and len(self.link.ends[side].queue) < self.queue_up_to:
                     self.sent[side].append(packet(len(self.sent[side]), payload=self.payload))
                     self.link.send(side, self.sent[side][-1], now_ns=now_ns)
         for delivery in self.link.tick(now_ns):
@@ -91,9 +86,7 @@ class Drive:
         return [event for side in SIDES for event in self.events[side] if isinstance(event, kind)]
 
 
-failed_slots = st.sets(st.integers(40, 400), max_size=150).map(
-    lambda slots: tuple((slot, 1) for slot in sorted(slots))
-)
+failed_slots = st.sets(st.integers(40, 400), max_size=150).map(lambda slots: tuple((slot, 1) for slot in sorted(slots)))
 
 
 @examples(40)
@@ -119,10 +112,7 @@ def test_any_frame_errors_short_of_a_reset_deliver_every_packet_in_order(
 
 resets = st.lists(
     st.builds(
-        ScriptEvent,
-        kind=st.just("reset"),
-        at_s=st.floats(0, 12),
-        direction=st.sampled_from(["up", "down", "both"]),
+        ScriptEvent, kind=st.just("reset"), at_s=st.floats(0, 12), direction=st.sampled_from(["up", "down", "both"])
     ),
     max_size=6,
 )
@@ -243,9 +233,7 @@ def test_the_call_may_be_dropped_instead_of_reset() -> None:
     drive = Drive(replace(CONFIG, when_exhausted="drop-call"), (fade,)).run()
     assert drive.link.is_dropped
     before = len(drive.all_events(PacketDropped))
-    assert not drive.link.send("mobile", packet(99), now_ns=0) or not drive.link.send(
-        "fixed", packet(99), now_ns=0
-    )
+    assert not drive.link.send("mobile", packet(99), now_ns=0) or not drive.link.send("fixed", packet(99), now_ns=0)
     drive.events["mobile"] += drive.link.events("mobile")
     drive.events["fixed"] += drive.link.events("fixed")
     assert len(drive.all_events(PacketDropped)) > before

@@ -11,13 +11,7 @@ from multitracer.lab.channel.cdma2000_radio import Cdma2000Config
 from multitracer.lab.channel.cdpd_config import CdpdConfig
 from multitracer.lab.channel.gsm import LinkConfig
 from multitracer.lab.channel.links import AnyLinkConfig, link_of
-from multitracer.lab.channel.shared.packet_link import (
-    MOST_MOBILES,
-    host_address,
-    host_names,
-    one_of_two,
-    side_of,
-)
+from multitracer.lab.channel.shared.packet_link import MOST_MOBILES, host_address, host_names, one_of_two, side_of
 
 
 def test_one_mobile_has_no_number_and_many_are_counted_from_1() -> None:
@@ -41,17 +35,14 @@ def test_every_host_has_an_address_of_its_own_and_the_first_two_are_those_of_old
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["", "server", "mobile-0", "mobile-31", "mobile-01", "mobile-x", "mobile--1", "fixed-1", "mobile-²"],
+    "name", ["", "server", "mobile-0", "mobile-31", "mobile-01", "mobile-x", "mobile--1", "fixed-1", "mobile-²"]
 )
 def test_other_names_have_no_address(name: str) -> None:
     with pytest.raises(LocalProtocolError, match="unknown host"):
         host_address(name)
 
 
-@pytest.mark.parametrize(
-    "config", [LinkConfig(), CdpdConfig(), BluetoothConfig(), CapacityConfig(), Cdma2000Config()]
-)
+@pytest.mark.parametrize("config", [LinkConfig(), CdpdConfig(), BluetoothConfig(), CapacityConfig(), Cdma2000Config()])
 def test_a_link_of_two_ends_knows_the_mobile_and_the_fixed_host_only(config: AnyLinkConfig) -> None:
     link = link_of(config, seed=1)
     assert link.hosts == ("mobile", "fixed")

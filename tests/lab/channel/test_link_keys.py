@@ -48,10 +48,7 @@ def test_the_keys_of_a_cell() -> None:
         ("bits_per_s = 1e4", "[link] bits_per_s must be of the type int, but is 10000.0"),
         ('recovery = "arq"', "[link] recovery must be one of ('mdlp', 'none'), but is 'arq'"),
         ("mobile = 3", "[link] contains unknown keys: mobile"),
-        (
-            'recovery = "none"\n[link.loss]\ndown = 1.01',
-            '[link.loss]: CDPD: "down" must be 0 to 1, but is 1.01',
-        ),
+        ('recovery = "none"\n[link.loss]\ndown = 1.01', '[link.loss]: CDPD: "down" must be 0 to 1, but is 1.01'),
         ('recovery = "none"\n[link.loss]\nup = -0.1', '[link.loss]: CDPD: "up" must be 0 to 1, but is -0.1'),
         ('recovery = "none"\n[link.loss]\nup = nan', "[link.loss] up must be a number from"),
         ("[link.loss]\nup = 0.1", '[link]: [link.loss] can be used only if "recovery" is "none"'),
@@ -94,12 +91,7 @@ def test_the_keys_of_a_sector() -> None:
         "[link.rlp]\nthird_naks = 0",
         "cdma2000",
     )
-    assert (config.mobiles, config.rate, config.mean_bits_per_s, config.buffer_bytes) == (
-        4,
-        "mean",
-        100_000,
-        35_000,
-    )
+    assert (config.mobiles, config.rate, config.mean_bits_per_s, config.buffer_bytes) == (4, "mean", 100_000, 35_000)
     assert (config.radio.ecio_db, config.radio.speed_m_per_s) == (-9.0, 20.0)
     assert (config.forward.most_bits_per_s, config.forward.delay_ns) == (38_400, 300_000_000)
     assert config.rlp.rounds == (1, 2)
@@ -183,9 +175,7 @@ def test_a_wrong_value_of_a_data_call_is_one_sentence_with_file_key_and_range(te
 
 
 def test_errors_of_bits_are_for_a_data_call() -> None:
-    with pytest.raises(
-        FormatError, match='up: errors of the kind "bits" are possible only for a GSM data call'
-    ):
+    with pytest.raises(FormatError, match='up: errors of the kind "bits" are possible only for a GSM data call'):
         read('[link.up]\nkind = "bits"')
 
 

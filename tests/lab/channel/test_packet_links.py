@@ -20,13 +20,7 @@ from multitracer.lab.channel.cdma2000_radio import (
     ErrorMapConfig,
     Rlp3Config,
 )
-from multitracer.lab.channel.cdpd_config import (
-    CdpdConfig,
-    CellConfig,
-    MdlpConfig,
-    NetworkConfig,
-    OutageConfig,
-)
+from multitracer.lab.channel.cdpd_config import CdpdConfig, CellConfig, MdlpConfig, NetworkConfig, OutageConfig
 from multitracer.lab.channel.gsm import LinkConfig
 from multitracer.lab.channel.links import link_of
 from multitracer.lab.channel.ray_scene import NodeConfig
@@ -76,14 +70,7 @@ ROUGH_CDMA2000 = Cdma2000Config(
     rlp=Rlp3Config(first_naks=1, second_naks=1, third_naks=0),
 )
 ROUGH = [ROUGH_CDPD, ROUGH_BLUETOOTH, ROUGH_SWITCHED, ROUGH_CDMA2000]
-CONFIGS = (
-    LinkConfig(),
-    CdpdConfig(),
-    BluetoothConfig(),
-    CapacityConfig(),
-    SwitchedConfig(),
-    Cdma2000Config(),
-)
+CONFIGS = (LinkConfig(), CdpdConfig(), BluetoothConfig(), CapacityConfig(), SwitchedConfig(), Cdma2000Config())
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -105,9 +92,7 @@ def test_the_bundled_parameters_are_the_defaults_and_complete(name: str) -> None
 @given(
     config=st.sampled_from(ROUGH),
     seed=st.integers(0, 1 << 16),
-    plan=st.lists(
-        st.tuples(st.sampled_from(SIDES), st.integers(28, 1500), st.floats(0, 3)), min_size=1, max_size=40
-    ),
+    plan=st.lists(st.tuples(st.sampled_from(SIDES), st.integers(28, 1500), st.floats(0, 3)), min_size=1, max_size=40),
     blackout_s=st.floats(0.1, 8),
 )
 @examples(25)
@@ -184,9 +169,7 @@ def test_what_befalls_one_kind_of_link_is_refused_by_another() -> None:
 
 
 @pytest.mark.parametrize("config", [CdpdConfig(), BluetoothConfig(), Cdma2000Config()])
-def test_a_full_queue_drops_at_the_modem_and_says_so(
-    config: CdpdConfig | BluetoothConfig | Cdma2000Config,
-) -> None:
+def test_a_full_queue_drops_at_the_modem_and_says_so(config: CdpdConfig | BluetoothConfig | Cdma2000Config) -> None:
     link = link_of(replace(config, queue=QueueConfig(limit_packets=4)), seed=1)
     taken = [link.send("mobile", packet(number), now_ns=0) for number in range(30)]
     assert not all(taken)

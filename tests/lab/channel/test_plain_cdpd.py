@@ -10,13 +10,7 @@ import pytest
 
 from multitracer.errors import LocalProtocolError
 from multitracer.lab.channel.cdpd import CdpdLink
-from multitracer.lab.channel.cdpd_config import (
-    CdpdConfig,
-    LossConfig,
-    MdlpConfig,
-    NetworkConfig,
-    SignalConfig,
-)
+from multitracer.lab.channel.cdpd_config import CdpdConfig, LossConfig, MdlpConfig, NetworkConfig, SignalConfig
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.scheduler import ScriptEvent
 from multitracer.protocols.link_events import BurstSent, PacketDropped, PieceLost, PieceSent
@@ -74,9 +68,7 @@ def test_packets_are_lost_independently_at_the_rate_asked_for(way: tuple[str, st
 
 
 def test_a_packet_is_lost_behind_the_channel_which_it_has_used() -> None:
-    lossless, lossy = (
-        full(CdpdLink(plain(down=rate), seed=1), [DOWN], seconds=100, ahead=12) for rate in (0.0, 0.5)
-    )
+    lossless, lossy = (full(CdpdLink(plain(down=rate), seed=1), [DOWN], seconds=100, ahead=12) for rate in (0.0, 0.5))
     sent = [len(of_kind(PieceSent, fates.events["fixed"])) for fates in (lossless, lossy)]
     assert sent[0] == pytest.approx(sent[1], abs=3)
     assert of_kind(PieceLost, lossy.events["mobile"])

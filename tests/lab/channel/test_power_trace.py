@@ -97,10 +97,7 @@ def test_the_seed_does_not_matter_and_a_trace_is_compared_by_its_powers() -> Non
     ("keys", "says"),
     [
         ({"power": trace(UP, DOWN, step_ns=99_999)}, "must be at least 0.1 ms, but is 0.099999 ms"),
-        (
-            {"power": trace(UP), "mobile": NodeConfig(x_m=11.0)},
-            '"power" names a power trace, so "radio", "nodes"',
-        ),
+        ({"power": trace(UP), "mobile": NodeConfig(x_m=11.0)}, '"power" names a power trace, so "radio", "nodes"'),
         (
             {"power": trace(UP), "wall": (WallConfig(from_x_m=0, from_y_m=0, to_x_m=1, to_y_m=1),)},
             "power. names a power trace",
@@ -114,9 +111,7 @@ def test_what_contradicts_a_trace_is_refused(keys: dict[str, Any], says: str) ->
 
 
 def test_a_trace_that_is_never_up_is_refused() -> None:
-    with pytest.raises(
-        LocalProtocolError, match=r"never up: the maximum power is -90\.0 dBm.*or another trace"
-    ):
+    with pytest.raises(LocalProtocolError, match=r"never up: the maximum power is -90\.0 dBm.*or another trace"):
         link_of(SwitchedConfig(power=trace(DOWN, DOWN - 1)), seed=1)
 
 
@@ -139,10 +134,7 @@ def test_a_file_is_read_step_by_step() -> None:
     ("text", "says"),
     [
         ("", "power.csv:1: does not begin with the line time_s,power_dbm"),
-        (
-            "time_s,power_dbm\n",
-            ": a power trace must have 2 to 1,000,000 lines of numbers, but this file has 0",
-        ),
+        ("time_s,power_dbm\n", ": a power trace must have 2 to 1,000,000 lines of numbers, but this file has 0"),
         ("time_s,power_dbm\n0,-3\n", "but this file has 1"),
         (
             "time_s,power_dbm\n0,-3\n1,nan\n",

@@ -27,15 +27,11 @@ def packet(number: int, *, ecn: int = Ecn.NOT_ECT) -> bytes:
 
 def codel(*, ecn: bool = False) -> CoDel:
     return CoDel(
-        QueueConfig(
-            limit_packets=1_000, policy="codel", ecn=ecn, target_ns=TARGET_NS, interval_ns=INTERVAL_NS
-        )
+        QueueConfig(limit_packets=1_000, policy="codel", ecn=ecn, target_ns=TARGET_NS, interval_ns=INTERVAL_NS)
     )
 
 
-def overloaded(
-    queue: PacketQueue, *, seconds: float, ecn: int = Ecn.NOT_ECT
-) -> tuple[list[bytes], list[int]]:
+def overloaded(queue: PacketQueue, *, seconds: float, ecn: int = Ecn.NOT_ECT) -> tuple[list[bytes], list[int]]:
     """Serve a packet each 10 ms while three arrive in 20 ms; return what came out and when drops happened."""
     out, incidents, number = [], [], 0
     for tick in range(int(seconds * NS_PER_S / SERVICE_NS)):
@@ -50,9 +46,7 @@ def overloaded(
 
 
 @given(st.lists(st.booleans(), max_size=200), st.integers(1, 12), st.sampled_from(["drop-tail", "codel"]))
-def test_every_packet_comes_out_in_order_or_is_reported(
-    arrivals: list[bool], limit: int, policy: Policy
-) -> None:
+def test_every_packet_comes_out_in_order_or_is_reported(arrivals: list[bool], limit: int, policy: Policy) -> None:
     config = QueueConfig(limit_packets=limit, policy=policy, target_ns=TARGET_NS, interval_ns=INTERVAL_NS)
     queue = CoDel(config) if policy == "codel" else DropTail(config)
     sent: list[bytes] = []
@@ -117,9 +111,7 @@ def test_codel_drops_what_may_not_be_marked() -> None:
     assert all(parse_packet(data).ecn == Ecn.NOT_ECT for data in out)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"limit_packets": 0}, {"target_ns": 0}, {"target_ns": 2, "interval_ns": 1}]
-)
+@pytest.mark.parametrize("wrong", [{"limit_packets": 0}, {"target_ns": 0}, {"target_ns": 2, "interval_ns": 1}])
 def test_a_queue_that_cannot_work_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(LocalProtocolError):
         QueueConfig(**wrong)

@@ -13,14 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.channel.ray import (
-    NO_POWER_DBM,
-    channel_of,
-    coefficient,
-    positions,
-    rays_between,
-    received_dbm,
-)
+from multitracer.lab.channel.ray import NO_POWER_DBM, channel_of, coefficient, positions, rays_between, received_dbm
 from multitracer.lab.channel.ray_scene import (
     GROUND,
     BuildingConfig,
@@ -85,9 +78,7 @@ def test_two_rays_fall_by_twelve_decibels_an_octave_beyond_the_break_point() -> 
 def test_nulls_stand_where_the_ground_ray_is_whole_wavelengths_longer() -> None:
     channel = channel_of(away(2.0, x_m=2.0), seed=1)
     where_m = 2.0 + 2.0 * channel.time_ns / NS_PER_S
-    lowest = (channel.power_dbm[1:-1] < channel.power_dbm[:-2]) & (
-        channel.power_dbm[1:-1] < channel.power_dbm[2:]
-    )
+    lowest = (channel.power_dbm[1:-1] < channel.power_dbm[:-2]) & (channel.power_dbm[1:-1] < channel.power_dbm[2:])
     nulls_m = sorted(where_m[1:-1][lowest])
     by_hand = [(4 * 1.5**2 - (m * WAVELENGTH_M) ** 2) / (2 * m * WAVELENGTH_M) for m in (1, 2, 3, 4)]
     assert by_hand[0] == pytest.approx(13.57, abs=0.01)
@@ -97,9 +88,7 @@ def test_nulls_stand_where_the_ground_ray_is_whole_wavelengths_longer() -> None:
 def test_equation_1_of_a_wall_by_hand() -> None:
     config = still((30, 17), (0, 10), wall=(LONG_WALL,))
     ways = [hypot(30, 7), sqrt(30**2 + 7**2 + 3**2), hypot(30, 27)]
-    field = sum(
-        sign * np.exp(-2j * pi * d / WAVELENGTH_M) / d for sign, d in zip((1, -1, -1), ways, strict=True)
-    )
+    field = sum(sign * np.exp(-2j * pi * d / WAVELENGTH_M) / d for sign, d in zip((1, -1, -1), ways, strict=True))
     assert lengths(config) == pytest.approx(sorted(ways))
     assert power(config)[0] == pytest.approx(20 * log10(WAVELENGTH_M / (4 * pi) * abs(field)))
 
@@ -121,9 +110,7 @@ def test_both_directions_receive_the_same(places: Any, order: int, reflection: s
     if hypot(places[0][0] - places[1][0], places[0][1] - places[1][1]) < 1:
         return
     room = ((-7, -5, 7, -5), (7, -5, 7, 5), (7, 5, -7, 5), (-7, 5, -7, -5))
-    walls = tuple(
-        WallConfig(**dict(zip(("from_x_m", "from_y_m", "to_x_m", "to_y_m"), w, strict=True))) for w in room
-    )
+    walls = tuple(WallConfig(**dict(zip(("from_x_m", "from_y_m", "to_x_m", "to_y_m"), w, strict=True))) for w in room)
     radio = {"order": order, "reflection": reflection}
     there, back = (still(*pair, wall=walls, radio=radio) for pair in (places, places[::-1]))
     assert lengths(there) == pytest.approx(lengths(back))
@@ -234,27 +221,18 @@ HOUSE = BuildingConfig(x_m=20, y_m=-5, length_m=10, width_m=10)
             still((60, 0), (0, 5), wall=(WallConfig(from_x_m=50, from_y_m=0, to_x_m=70, to_y_m=0),)),
             "the mobile node is in a wall at 0 s",
         ),
-        (
-            away(-5.0),
-            "the nodes are 0 m apart at 2 s; their distance must be at least one wavelength (0.328 m)",
-        ),
+        (away(-5.0), "the nodes are 0 m apart at 2 s; their distance must be at least one wavelength (0.328 m)"),
         (still((0, 0), (0, 0)), "the nodes are 0 m apart at 0 s"),
         (
             away(street=StreetConfig(width_m=20, buildings=1)),
             "the mobile node is outside its street at 10 s, at x = 70.01",
         ),
-        (
-            still((30, 11), (0, 0), street=StreetConfig(width_m=20)),
-            "the mobile node is outside its street at 0 s",
-        ),
+        (still((30, 11), (0, 0), street=StreetConfig(width_m=20)), "the mobile node is outside its street at 0 s"),
         (
             still((30, 1), (0, 0), street=StreetConfig(width_m=20), radio={"order": 3}),
             "possible ray paths, but the maximum is",
         ),
-        (
-            away(road=RoadConfig(shortest_m=0.1, longest_m=1, least_gap_m=0.1)),
-            "the road may need up to 4,020 cars",
-        ),
+        (away(road=RoadConfig(shortest_m=0.1, longest_m=1, least_gap_m=0.1)), "the road may need up to 4,020 cars"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_sentence(config: RayConfig, says: str) -> None:
@@ -274,10 +252,7 @@ def test_what_cannot_be_is_said_in_one_sentence(config: RayConfig, says: str) ->
         (lambda: RayRadioConfig(step_ns=1), "must be 1 to 1,000,000"),
         (lambda: RayRadioConfig(step_ns=0), "the number of time steps"),
         (lambda: RayRadioConfig(coefficient=2), '"coefficient" must be -1 to 1'),
-        (
-            lambda: WallConfig(from_x_m=1, from_y_m=1, to_x_m=1, to_y_m=1),
-            "both ends of a wall are the same point",
-        ),
+        (lambda: WallConfig(from_x_m=1, from_y_m=1, to_x_m=1, to_y_m=1), "both ends of a wall are the same point"),
         (lambda: RoadConfig(least_gap_m=4, most_gap_m=3), '"least_gap_m" must not be above'),
         (lambda: RoadConfig(longest_m=3), '"shortest_m" must be at least 0.1'),
         (lambda: StreetConfig(buildings=0), "must be 1 to 200, but is 0"),

@@ -93,9 +93,7 @@ def test_what_becomes_of_packets_in_a_fade(when_down: Any, arrive: int) -> None:
     assert len(inside & came.keys()) == arrive
     assert came.keys() >= sent_ns.keys() - inside
     if arrive:
-        assert [came[n] for n in sorted(inside)][:3] == [
-            1.5 * NS_PER_S + n * AIR_NS + 1000 for n in (1, 2, 3)
-        ]
+        assert [came[n] for n in sorted(inside)][:3] == [1.5 * NS_PER_S + n * AIR_NS + 1000 for n in (1, 2, 3)]
 
 
 def test_a_flush_empties_the_queue_and_says_so() -> None:
@@ -129,15 +127,9 @@ def test_a_round_trip_is_twice_the_time_on_air_and_a_reading_the_power() -> None
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        (
-            {"threshold_dbm": -40.0},
-            "the link is never up: the maximum power is -46.9 dBm, below ",
-        ),
+        ({"threshold_dbm": -40.0}, "the link is never up: the maximum power is -46.9 dBm, below "),
         ({"mobile": NodeConfig()}, "the nodes are 0 m apart at 0 s"),
-        (
-            {"wall": (WallConfig(from_x_m=10, from_y_m=-5, to_x_m=10, to_y_m=5),)},
-            "the mobile node is in a wall at 0 s",
-        ),
+        ({"wall": (WallConfig(from_x_m=10, from_y_m=-5, to_x_m=10, to_y_m=5),)}, "the mobile node is in a wall at 0 s"),
     ],
 )
 def test_what_cannot_run_is_said_before_the_run(changes: dict[str, Any], says: str, tmp_path: Any) -> None:
@@ -157,14 +149,8 @@ def test_what_cannot_run_is_said_before_the_run(changes: dict[str, Any], says: s
         ("threshold_dbm = -301", '"threshold_dbm" must be -300 to 300, but is -301'),
         ('when_down = "panic"', "when_down must be one of"),
         ("wall = 3", '"wall" must be a list of tables; write [[wall]]'),
-        (
-            "[[link.wall]]\nfrom_x_m = 1",
-            "[[wall]] does not have these required keys: from_y_m, to_x_m, to_y_m",
-        ),
-        (
-            "[[link.building]]\nx_m = 1\ny_m = 1\nlength_m = -1\nwidth_m = 1",
-            '"length_m" must be 0.001 to',
-        ),
+        ("[[link.wall]]\nfrom_x_m = 1", "[[wall]] does not have these required keys: from_y_m, to_x_m, to_y_m"),
+        ("[[link.building]]\nx_m = 1\ny_m = 1\nlength_m = -1\nwidth_m = 1", '"length_m" must be 0.001 to'),
         ("[link.mobile]\nx_m = nan", "x_m must be a number from"),
         ("[link.room]\nx_m = 1", "[link] contains unknown keys: room"),
     ],

@@ -114,13 +114,8 @@ def test_what_is_no_radio_is_one_sentence(tmp_path: Path, capacity: Path) -> Non
             radio_of(str(name), direction="down", seconds=10)
         assert says in str(refused.value)
         assert "\n" not in str(refused.value)
-    assert (
-        '"transport" must be one of'
-        in call("testbed", "compare", capacity, "--transports", "bbr", status=1).stderr
-    )
-    assert (
-        "no transport was given" in call("testbed", "compare", capacity, "--transports", ",", status=2).stderr
-    )
+    assert '"transport" must be one of' in call("testbed", "compare", capacity, "--transports", "bbr", status=1).stderr
+    assert "no transport was given" in call("testbed", "compare", capacity, "--transports", ",", status=2).stderr
 
 
 @pytest.mark.slow

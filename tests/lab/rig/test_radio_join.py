@@ -40,12 +40,7 @@ def _modem_log(path: Path, readings: list[tuple[float, float, float]]) -> None:
         for number, (command, line) in enumerate(said.items()):
             stamp_ns = asked_ns + number * 10_000_000
             times = {"asked_ns": stamp_ns, "answered_ns": stamp_ns}
-            answer = {
-                "kind": "answer",
-                "command": command,
-                "result": "OK",
-                "raw": f"\r\n{line}\r\n\r\nOK\r\n",
-            }
+            answer = {"kind": "answer", "command": command, "result": "OK", "raw": f"\r\n{line}\r\n\r\nOK\r\n"}
             records.append(answer | times)
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(json.dumps(each, separators=(",", ":")) + "\n" for each in records), "utf-8")
@@ -79,15 +74,7 @@ def test_means_of_the_readings_in_each_transaction(tmp_path: Path) -> None:
     folder = _folder(tmp_path / "run", [(0.5, 2.0), (4.5, 0.1), (20.0, 1.0), (30.0, None), (32.0, 1.5)])
     _modem_log(
         folder / "mobile" / "modem-0.jsonl",
-        [
-            (0, -60, 1),
-            (1, -70, 10),
-            (2, -80, 20),
-            (3, -90, 30),
-            (4, -100, 40),
-            (31, -113, 90),
-            (32.5, -50, 5),
-        ],
+        [(0, -60, 1), (1, -70, 10), (2, -80, 20), (3, -90, 30), (4, -100, 40), (31, -113, 90), (32.5, -50, 5)],
     )
     assert join_radio(folder) == 4
     assert _said(folder) == [
@@ -110,9 +97,7 @@ def test_nothing_else_is_changed_and_a_second_time_gives_the_same(tmp_path: Path
     join_radio(folder)
     joined = (folder / "transactions.csv").read_bytes()
     kept = [name for name in before[0] if name not in ("rssi_dbm", "cell_busy_percent", "radio_readings")]
-    assert [[row[name] for name in kept] for row in _rows(folder)] == [
-        [row[name] for name in kept] for row in before
-    ]
+    assert [[row[name] for name in kept] for row in _rows(folder)] == [[row[name] for name in kept] for row in before]
     join_radio(folder)
     assert (folder / "transactions.csv").read_bytes() == joined
     assert not list(folder.glob("*.tmp"))

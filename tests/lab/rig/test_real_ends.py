@@ -116,9 +116,7 @@ def test_another_measurement_does_not_go_on_in_the_folder(tmp_path: Path) -> Non
         (["--over", "cdpd", "--virtual", "--speed", "2"], "omit one of these options"),
     ],
 )
-def test_options_that_contradict_each_other_are_refused(
-    options: list[str], sentence: str, tmp_path: Path
-) -> None:
+def test_options_that_contradict_each_other_are_refused(options: list[str], sentence: str, tmp_path: Path) -> None:
     words = ["--protocol", "tcp", "--vary", "reply", "--sizes", "64", "-o", str(tmp_path / "new")]
     assert sentence in program("measure", "run", *words, *options, status=2).stderr
 

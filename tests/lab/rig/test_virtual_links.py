@@ -82,10 +82,7 @@ def test_segments_of_the_path_s_size_fill_the_mtu(tmp_path: Path, monkeypatch: p
         monkeypatch.setattr(VirtualNetwork, "transmit", noted)
         options = TransportOptions(extensions=extensions)
         run(
-            plan("centauruscomm", (3000,), 2),
-            tmp_path / known(extensions.name),
-            load_scenario("cdpd"),
-            options=options,
+            plan("centauruscomm", (3000,), 2), tmp_path / known(extensions.name), load_scenario("cdpd"), options=options
         )
     assert max(lengths[Extension.NONE]) == 28 + 17 + 8 + 512
     assert max(lengths[Extension.PATH_MTU]) == 576

@@ -97,9 +97,7 @@ def test_centauruscomm_accounts_and_compares_the_clocks(tmp_path: Path) -> None:
         assert int(row["bytes_up"]) > int(row["request_bytes"])
         assert 0 < float(row["efficiency"]) <= 1
         off_s = float(row["clock_offset_s"]) - 0.25
-        assert abs(off_s) <= float(row["clock_uncertainty_s"]) + 0.05, (
-            "the fixed host's clock is 0.25 s ahead"
-        )
+        assert abs(off_s) <= float(row["clock_uncertainty_s"]) + 0.05, "the fixed host's clock is 0.25 s ahead"
         assert row["connect_s"] == ""
 
 

@@ -40,16 +40,12 @@ def of_kind(kind: str, folder: Path) -> Scenario:
     """Return a scenario of one kind of link."""
     more = {"gsm": "[[traffic]]\nbytes = 1\n", "capacity": '[link.down]\ntrace = "down"\n'}
     (folder / "down").write_text(TRACE)
-    (folder / "test.toml").write_text(
-        f'[tcp]\nmtu_bytes = 576\n[link]\nkind = "{kind}"\n{more.get(kind, "")}'
-    )
+    (folder / "test.toml").write_text(f'[tcp]\nmtu_bytes = 576\n[link]\nkind = "{kind}"\n{more.get(kind, "")}')
     return load_scenario(str(folder / "test.toml"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_link_carries_long_messages(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_kind_of_link_carries_long_messages(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lengths: list[int] = []
     offer = VirtualNetwork.transmit
 

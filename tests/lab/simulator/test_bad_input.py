@@ -23,20 +23,14 @@ SCENARIOS = {
         f"{RAYS}[link.mobile]\nx_m = 0\n",
         "the nodes are 0 m apart at 0 s; their distance must be at least one wavelength",
     ),
-    "never up": (
-        f"{RAYS}threshold_dbm = -40\n",
-        "the link is never up: the maximum power is -46.9 dBm, below",
-    ),
+    "never up": (f"{RAYS}threshold_dbm = -40\n", "the link is never up: the maximum power is -46.9 dBm, below"),
     "off the street": (
         f"{RAYS}[link.street]\nwidth_m = 12\nbuildings = 1\n[link.mobile]\nx_m = 10\nspeed_m_per_s = 10\n",
         "the mobile node is outside its street at 6 s",
     ),
     "power never up": (f'{RAYS}power = "low.csv"\n', "the link is never up: the maximum power is -90.0 dBm"),
     "power backwards": (f'{RAYS}power = "back.csv"\n', "back.csv:4: time decreases from 0.2 to 0.1 s; sort"),
-    "power empty": (
-        f'{RAYS}power = "empty.csv"\n',
-        "empty.csv:1: does not begin with the line time_s,power_dbm",
-    ),
+    "power empty": (f'{RAYS}power = "empty.csv"\n', "empty.csv:1: does not begin with the line time_s,power_dbm"),
     "power NaN": (
         f'{RAYS}power = "nan.csv"\n',
         "nan.csv:3: each line must have two numbers (time in s, received power in dBm): b'0.1,nan'",

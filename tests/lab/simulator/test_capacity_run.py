@@ -116,9 +116,7 @@ def test_the_end_of_the_trace_is_said_and_can_be_chosen(folder: Path, tmp_path: 
         "lasts_ms": 4_000,
     }
     new = ("-o", tmp_path / "x")
-    assert (
-        "can only be repeated or the run stops" in call(*virtual, "--at-end", "clear", *new, status=1).stderr
-    )
+    assert "can only be repeated or the run stops" in call(*virtual, "--at-end", "clear", *new, status=1).stderr
     lone = call("testbed", "run", "clean-bulk", "--virtual", "--at-end", "stop", *new, status=1)
     assert "the link of this scenario has no trace" in lone.stderr
 
@@ -158,10 +156,7 @@ def test_hours_without_capacity_take_no_time(folder: Path) -> None:
     ("link", "says"),
     [
         ('[link]\nkind = "capacity"', 'kind "capacity" needs a trace; name a trace in'),
-        (
-            '[link]\nkind = "capacity"\n[link.up]\ntrace = 3',
-            '[link.up] "trace" must be the name of a capacity trace',
-        ),
+        ('[link]\nkind = "capacity"\n[link.up]\ntrace = 3', '[link.up] "trace" must be the name of a capacity trace'),
         ('[link]\nkind = "capacity"\n[link.up]', '[link.up] "trace" must be the name of a capacity trace'),
         ('[link]\nkind = "capacity"\n[link.up]\nkind = "replay"', "[link.up] contains unknown keys: kind"),
         (
@@ -171,10 +166,7 @@ def test_hours_without_capacity_take_no_time(folder: Path) -> None:
         ('[link]\nkind = "capacity"\n[link.up]\ntrace = "back"', "the time decreases from 5 to 4 ms"),
         ('[link]\nkind = "capacity"\n[link.up]\ntrace = "absent"', "cannot read this file"),
         ('[link]\nkind = "capacity"\n[link.up]\ntrace = "../good"', "leads out"),
-        (
-            '[link]\nkind = "capacity"\n[link.queue]\nlimit_bytes = -1\n[link.up]\ntrace = "good"',
-            "limit_bytes",
-        ),
+        ('[link]\nkind = "capacity"\n[link.queue]\nlimit_bytes = -1\n[link.up]\ntrace = "good"', "limit_bytes"),
     ],
 )
 def test_a_wrong_scenario_is_one_sentence(link: str, says: str, tmp_path: Path) -> None:

@@ -115,9 +115,7 @@ def test_the_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["tcp", "centauruscomm"])
-def test_a_measurement_has_the_first_mobile_and_is_repeated_by_its_seed(
-    protocol: str, tmp_path: Path
-) -> None:
+def test_a_measurement_has_the_first_mobile_and_is_repeated_by_its_seed(protocol: str, tmp_path: Path) -> None:
     for name in ("a", "b"):
         found = run(plan(protocol, (64,), 4), tmp_path / name, link(cell()), capture=True)  # type: ignore[arg-type]
         assert [row["outcome"] for row in found] == ["ok"] * 4

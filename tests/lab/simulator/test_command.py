@@ -32,15 +32,12 @@ def test_run_writes_a_session_and_shows_its_numbers(tmp_path: Path) -> None:
 
 def test_run_takes_a_file_and_a_recorded_radio(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text("[[traffic]]\nbytes = 3000\n")
-    (tmp_path / "radio.txt").write_text(
-        "# multitracer error-trace 1\n# slot_ns 20000000\n# slots 100\nup 60 30\n"
-    )
+    (tmp_path / "radio.txt").write_text("# multitracer error-trace 1\n# slot_ns 20000000\n# slots 100\nup 60 30\n")
     call("testbed", "run", tmp_path / "mine.toml", "--virtual", "-o", tmp_path / "plain")
     errors = ("--errors", tmp_path / "radio.txt")
     call("testbed", "run", tmp_path / "mine.toml", "--virtual", *errors, "-o", tmp_path / "faded")
     resent = [
-        json.loads((tmp_path / name / "summary.json").read_text())["rlp_retransmissions"]
-        for name in ("plain", "faded")
+        json.loads((tmp_path / name / "summary.json").read_text())["rlp_retransmissions"] for name in ("plain", "faded")
     ]
     assert resent[0] == 0 < resent[1]
 

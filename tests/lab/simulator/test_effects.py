@@ -66,11 +66,7 @@ class TestCleanBulk:
     def test_nothing_is_lost_or_sent_twice(self) -> None:
         summary = watched("clean-bulk").summary
         assert (summary.rlp_retransmissions, summary.tcp_retransmissions, summary.tcp_timeouts) == (0, 0, 0)
-        assert (summary.checksum_errors, known(summary.ledger).flushed, known(summary.ledger).queued) == (
-            0,
-            0,
-            0,
-        )
+        assert (summary.checksum_errors, known(summary.ledger).flushed, known(summary.ledger).queued) == (0, 0, 0)
 
     def test_the_queue_makes_the_round_trip_ten_times_longer(self) -> None:
         summary = watched("clean-bulk").summary
@@ -88,9 +84,7 @@ class TestOverflow:
 
     def test_the_sequence_of_the_figure(self) -> None:
         seen = watched("fig7-overflow")
-        dropped_s = next(
-            e.time_ns / 1e9 for side, e in seen.link if side == "mobile" and isinstance(e, PacketDropped)
-        )
+        dropped_s = next(e.time_ns / 1e9 for side, e in seen.link if side == "mobile" and isinstance(e, PacketDropped))
         cwnd = [s.cwnd_bytes for s in seen.states if s.side == "mobile" and s.time_s >= dropped_s]
         assert cwnd[0] == 460  # quenched
 
@@ -324,9 +318,7 @@ def test_a_second_connection_times_out_on_its_syn() -> None:
 def test_the_data_of_an_aborted_download_drain_first() -> None:
     """Section 5.2: stale data."""
     seen = watched("aborted-download")
-    resets = [
-        p for p in seen.packets if p.side == "mobile" and p.outgoing and p.packet.segment.flags & Flag.RST
-    ]
+    resets = [p for p in seen.packets if p.side == "mobile" and p.outgoing and p.packet.segment.flags & Flag.RST]
     given_up_s = resets[0].time_s
     to_mobile = [p for p in seen.packets if p.side == "mobile" and not p.outgoing and p.time_s > given_up_s]
     stale = [p for p in to_mobile if p.packet.segment.source_port == 5001 and p.packet.segment.payload]

@@ -50,9 +50,7 @@ def test_what_has_no_gap_says_why() -> None:
 def test_flows_share_a_call_and_each_arrives_complete() -> None:
     summary = VirtualRun(link(THREE)).run().document()
     flows = summary["flows"]
-    assert [flow["flow"] for flow in flows] == [
-        f"mobile:{1025 + n} > fixed:{5001 + n}" for n in range(len(flows))
-    ]
+    assert [flow["flow"] for flow in flows] == [f"mobile:{1025 + n} > fixed:{5001 + n}" for n in range(len(flows))]
     assert [flow["delivered_bytes"] for flow in flows] == [20_000] * 3
     assert [flow["start_s"] - flows[0]["start_s"] for flow in flows] == pytest.approx([0, 15, 40])
     assert sum(flow["share"] for flow in flows) == pytest.approx(1)

@@ -17,9 +17,7 @@ YEARS_NS = 110 * 366 * 86_400 * 10**9
 
 @pytest.fixture
 def logs() -> HostLogWriter:
-    return HostLogWriter(
-        "mobile", SimulatedClock(1_000), opened=lambda _: io.BytesIO(), snap_bytes=96, facts={}
-    )
+    return HostLogWriter("mobile", SimulatedClock(1_000), opened=lambda _: io.BytesIO(), snap_bytes=96, facts={})
 
 
 def test_a_time_that_no_capture_holds_is_refused(logs: HostLogWriter) -> None:

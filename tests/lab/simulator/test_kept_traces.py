@@ -23,11 +23,7 @@ TRAFFIC = '[[traffic]]\ndirection = "down"\nbytes = 20_000\n'
 ERRORS = "# multitracer error-trace 1\n# of a drive\n# slot_ns 20000000\n# slots 900\ndown 50 9\n"
 TRACES = {
     "gsm": ('[link.down]\nkind = "replay"\ntrace = "drive/radio.txt"\n', "drive/radio.txt", ERRORS),
-    "capacity": (
-        '[link]\nkind = "capacity"\n[link.down]\ntrace = "radio.down"\n',
-        "radio.down",
-        "5\n9\n40\n41\n90\n",
-    ),
+    "capacity": ('[link]\nkind = "capacity"\n[link.down]\ntrace = "radio.down"\n', "radio.down", "5\n9\n40\n41\n90\n"),
     "switched": (
         '[link]\nkind = "switched"\npower = "power.csv"\n',
         "power.csv",
@@ -118,9 +114,7 @@ def test_a_link_that_is_never_up_makes_no_folder(command: str, tmp_path: Path) -
     what = ("testbed", "run", path) if command == "testbed" else (*MEASURE, "--over", path)
     for options in (("--virtual",), REAL):
         refused = call(*what, *options, "-o", tmp_path / "run", status=1).stderr
-        assert (
-            'the link is never up: the maximum power is -60.0 dBm, below "threshold_dbm" (-50 dBm)' in refused
-        )
+        assert 'the link is never up: the maximum power is -60.0 dBm, below "threshold_dbm" (-50 dBm)' in refused
         assert not (tmp_path / "run").exists()
 
 
@@ -144,7 +138,5 @@ def test_a_trace_never_takes_the_place_of_a_log(tmp_path: Path) -> None:
         into = tmp_path / Path(name).name.partition("\n")[0]
         call("testbed", "run", folder / "mine.toml", "--virtual", "-o", into)
         assert (into / "truth/traces" / name).read_text() == "5\n9\n"
-        assert (
-            load_scenario(str(into / "scenario.toml")).link == load_scenario(str(folder / "mine.toml")).link
-        )
+        assert load_scenario(str(into / "scenario.toml")).link == load_scenario(str(folder / "mine.toml")).link
         assert len(read(into).captures) == 2

@@ -130,10 +130,7 @@ def test_transports_are_compared_over_a_power_trace(uneven: Path, tmp_path: Path
     more = [float(line.split(",")[2]) for line in (tmp_path / "runs.csv").read_text().splitlines()[1:]]
     assert all(up > faded for up, faded in zip(more, rates, strict=True))
     refused = call("testbed", "compare", power, *few, "--threshold", "0", status=1).stderr
-    assert (
-        'the link is never up: the maximum power is -60.0 dBm, below "threshold_dbm" (0 dBm); choose'
-        in refused
-    )
+    assert 'the link is never up: the maximum power is -60.0 dBm, below "threshold_dbm" (0 dBm); choose' in refused
     other = call("testbed", "compare", "cdpd", *few, "--threshold", "0", status=1).stderr
     assert "the link of this scenario has no threshold; remove --threshold" in other
 

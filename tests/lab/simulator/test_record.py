@@ -30,9 +30,7 @@ from multitracer.recording.read import read
 from tests.lab.simulator.watch import watch, watched
 from tests.narrowed import call_of, tables_of
 
-LOGS = {
-    f"{host}/{log}" for host in ("mobile", "fixed") for log in ("tcp-0.pcap", "tcp_state.jsonl", "rlp.pcapng")
-}
+LOGS = {f"{host}/{log}" for host in ("mobile", "fixed") for log in ("tcp-0.pcap", "tcp_state.jsonl", "rlp.pcapng")}
 KEYS = [
     "goodput_bytes_per_s", "rlp_slope_bytes_per_s", "rlp_resets", "rlp_retransmissions", "xoff_gaps_s",
     "tcp_retransmissions", "tcp_timeouts", "tcp_fast_retransmits", "checksum_errors",
@@ -124,9 +122,7 @@ def test_a_folder_with_something_in_it_is_left_alone(folder: Path, tmp_path: Pat
         record_virtual(short(), tmp_path / "file")
 
 
-def test_a_run_that_is_interrupted_leaves_all_that_it_saw(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_interrupted_leaves_all_that_it_saw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -221,9 +217,7 @@ def test_the_truth_of_frames_agrees_with_what_the_receivers_logged(typical: Path
     frames = truth(typical, "frames.csv")
     for direction, receiver in (("up", "fixed"), ("down", "mobile")):
         logged = tables_of(typical / receiver / "rlp.pcapng")["link_frames"]
-        lost_slots = [
-            int(f["arrival_slot"]) for f in frames if f["direction"] == direction and f["lost"] == "1"
-        ]
+        lost_slots = [int(f["arrival_slot"]) for f in frames if f["direction"] == direction and f["lost"] == "1"]
         assert lost_slots
         assert logged["tick"][~logged["sent"] & ~logged["fcs_ok"]].tolist() == lost_slots
 
@@ -286,9 +280,7 @@ bytes = 230_000
     assert again.frames == seen.frames
 
     other = replace(again.scenario, mobile=replace(again.scenario.mobile, congestion="cubic"))
-    assert watch(other).summary.rlp_retransmissions == pytest.approx(
-        seen.summary.rlp_retransmissions, rel=0.2
-    )
+    assert watch(other).summary.rlp_retransmissions == pytest.approx(seen.summary.rlp_retransmissions, rel=0.2)
 
 
 def test_the_fixed_hosts_clock_may_be_wrong(tmp_path: Path) -> None:
@@ -306,9 +298,7 @@ def test_the_fixed_hosts_clock_may_be_wrong(tmp_path: Path) -> None:
 
 
 def test_captures_are_cut_unless_checksums_have_to_be_verified(folder: Path, typical: Path) -> None:
-    sizes = {
-        path: path.stat().st_size for path in (folder / "mobile/tcp-0.pcap", typical / "mobile/tcp-0.pcap")
-    }
+    sizes = {path: path.stat().st_size for path in (folder / "mobile/tcp-0.pcap", typical / "mobile/tcp-0.pcap")}
     assert sizes[folder / "mobile/tcp-0.pcap"] > 100_000
     assert sizes[typical / "mobile/tcp-0.pcap"] < 1_100 * (96 + 16)
 
@@ -319,9 +309,7 @@ def test_the_link_log_takes_less_than_a_kilobyte_a_second(typical: Path) -> None
     assert len(packed) / run_s < 1_000
 
 
-def test_an_interrupted_run_leaves_a_folder_that_opens(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_run_leaves_a_folder_that_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = iter(range(300))
 
     def interrupted(*_: object) -> None:
@@ -337,25 +325,15 @@ def test_an_interrupted_run_leaves_a_folder_that_opens(
     assert len(read(tmp_path / "cut").captures) == 2
 
 
-REAL_SOURCES = (
-    "multitracer/analysis",
-    "multitracer/figures",
-    "multitracer/report",
-    "multitracer/recording",
-    "parsers",
-)
+REAL_SOURCES = ("multitracer/analysis", "multitracer/figures", "multitracer/report", "multitracer/recording", "parsers")
 
 
 def test_no_analysis_reads_the_truth() -> None:
     root = Path(__file__).parents[3]
     sources = [
-        p
-        for place in REAL_SOURCES
-        for p in ([root / place] if place.endswith(".py") else (root / place).rglob("*.py"))
+        p for place in REAL_SOURCES for p in ([root / place] if place.endswith(".py") else (root / place).rglob("*.py"))
     ]
     assert len(sources) > 20
     assert not [
-        path
-        for path in sources
-        if "truth/" in path.read_text("utf-8") or "segments.csv" in path.read_text("utf-8")
+        path for path in sources if "truth/" in path.read_text("utf-8") or "segments.csv" in path.read_text("utf-8")
     ]

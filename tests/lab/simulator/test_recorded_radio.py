@@ -71,9 +71,7 @@ def test_errors_come_from_the_command_line_for_every_kind_of_link(tmp_path: Path
 
 
 def test_a_measurement_runs_under_recorded_errors(tmp_path: Path) -> None:
-    trace = (
-        "# multitracer error-trace 1\n# slot_ns 20052083\n# down_slot_ns 21875000\n# slots 999\ndown 30 700\n"
-    )
+    trace = "# multitracer error-trace 1\n# slot_ns 20052083\n# down_slot_ns 21875000\n# slots 999\ndown 30 700\n"
     (tmp_path / "radio.txt").write_text(trace)
     what = ("--vary", "request", "--sizes", "128", "--sessions", "3")
     plan = ("measure", "run", "--protocol", "tcp", *what, "--over", "cdpd")

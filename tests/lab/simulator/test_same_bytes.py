@@ -27,10 +27,7 @@ RECORDED = {
     "clock-shift": "b1eb389ae033765b",
     "fig8-resets-vj": "acfee0205c54b5f0",
 }
-MEASURED = {
-    "bluetooth": "5e9d6127bf1ae17b",
-    "cdpd": "f817b27eacb8ae05",
-}
+MEASURED = {"bluetooth": "5e9d6127bf1ae17b", "cdpd": "f817b27eacb8ae05"}
 
 
 NEWER_FILES = {"truth/radio.txt"}

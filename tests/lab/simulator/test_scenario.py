@@ -128,17 +128,13 @@ def test_a_file_is_found_by_path_and_its_trace_beside_it(tmp_path: Path) -> None
 def test_a_trace_outside_the_scenarios_folder_is_not_opened(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("# multitracer error-trace 1\n# slot_ns 1\n# slots 1\n")
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine/mine.toml").write_text(
-        f"[link.up]\nkind = 'replay'\ntrace = '../secret.txt'\n{TRAFFIC}"
-    )
+    (tmp_path / "mine/mine.toml").write_text(f"[link.up]\nkind = 'replay'\ntrace = '../secret.txt'\n{TRAFFIC}")
     with pytest.raises(InputError, match="leads out"):
         load_scenario(str(tmp_path / "mine/mine.toml"))
 
 
 def test_a_link_to_measure_over_needs_no_traffic_and_does_not_run_by_itself() -> None:
-    scenario = parsed(
-        "[link]\nkind = 'cdpd'\n[link.network]\nbackhaul_ms = 5.5\n[link.down]\nkind = 'none'\n"
-    )
+    scenario = parsed("[link]\nkind = 'cdpd'\n[link.network]\nbackhaul_ms = 5.5\n[link.down]\nkind = 'none'\n")
     assert isinstance(scenario.link, CdpdConfig)
     assert scenario.link.network.backhaul_ns == 5_500_000
     assert scenario.link.down.kind == "none"

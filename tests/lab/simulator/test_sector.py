@@ -125,13 +125,7 @@ def test_a_run_is_the_same_with_the_same_seed(tmp_path: Path) -> None:
     for name in ("a", "b"):
         record_virtual(scenario, tmp_path / name, seed=3)
     record_virtual(scenario, tmp_path / "c", seed=4)
-    logs = (
-        "mobile-1/radio.csv",
-        "mobile-2/rlp.pcapng",
-        "fixed/rlp.pcapng",
-        "fixed/tcp-0.pcap",
-        "summary.json",
-    )
+    logs = ("mobile-1/radio.csv", "mobile-2/rlp.pcapng", "fixed/rlp.pcapng", "fixed/tcp-0.pcap", "summary.json")
     for log in logs:
         assert (tmp_path / "a" / log).read_bytes() == (tmp_path / "b" / log).read_bytes()
         assert (tmp_path / "a" / log).read_bytes() != (tmp_path / "c" / log).read_bytes()

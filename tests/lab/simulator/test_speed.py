@@ -36,9 +36,7 @@ def test_three_flows_for_450_s_cost_less_than_three(transport: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("transport", "direction"), [("wtcp", "up"), ("newreno", "up"), ("newreno", "down")])
-def test_30_mobiles_for_six_minutes_cost_less_than_six(
-    transport: str, direction: str, tmp_path: Path
-) -> None:
+def test_30_mobiles_for_six_minutes_cost_less_than_six(transport: str, direction: str, tmp_path: Path) -> None:
     """A tenth of an hour, which may cost a minute."""
     cell = 'limit_s = 360\n[tcp]\nmtu_bytes = 500\n[link]\nkind = "cdpd"\nmobiles = 30\n' + "".join(
         traffic(host=f"mobile-{k}", bytes=10_000_000, transport=transport, direction=direction, start_s=k)

@@ -134,9 +134,7 @@ def sent(seconds: float, offset: int, *, attempt: int = 1) -> FrameSent:
 
 def test_the_rlp_slope_takes_first_transmissions_of_the_data_sender() -> None:
     meter = link(
-        *(("mobile", sent(t, 960 * t)) for t in range(5)),
-        ("mobile", sent(2, 0, attempt=2)),
-        ("fixed", sent(3, 10)),
+        *(("mobile", sent(t, 960 * t)) for t in range(5)), ("mobile", sent(2, 0, attempt=2)), ("fixed", sent(3, 10))
     )
     assert meter.rlp.slope == pytest.approx(960)
     assert meter.retransmissions == 1

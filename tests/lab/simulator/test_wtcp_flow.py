@@ -33,9 +33,7 @@ class _Lengths(NetworkObserver):
     def __init__(self) -> None:
         self.bytes: list[int] = []
 
-    def packet(
-        self, host: str, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
-    ) -> None:
+    def packet(self, host: str, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool) -> None:
         del host, packet, now_ns
         if outgoing:
             self.bytes.append(len(data))
@@ -46,9 +44,7 @@ class _Lengths(NetworkObserver):
 def test_every_link_carries_it_both_ways(kind: str, direction: str) -> None:
     text = f'limit_s = 600\n[tcp]\nmtu_bytes = 576\n[link]\nkind = "{kind}"\n'
     lengths = _Lengths()
-    run = VirtualRun(
-        link(text + traffic(bytes=30_000, transport="wtcp", direction=direction)), observers=[lengths]
-    )
+    run = VirtualRun(link(text + traffic(bytes=30_000, transport="wtcp", direction=direction)), observers=[lengths])
     summary = run.run()
     (flow,) = summary.flows
     assert (flow.transport, flow.delivered_bytes) == ("wtcp", 30_000)

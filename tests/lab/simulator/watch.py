@@ -56,9 +56,7 @@ class Watched(NetworkObserver):
     frames: list[OnAir] = field(default_factory=list)
     summary: Summary = field(init=False)
 
-    def packet(
-        self, host: str, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
-    ) -> None:
+    def packet(self, host: str, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool) -> None:
         del data
         if packet is not None:
             self.packets.append(SeenPacket(now_ns / NS_PER_S, host, outgoing, packet))
@@ -90,9 +88,7 @@ class Watched(NetworkObserver):
     def data(self, side: str, *, outgoing: bool, sender: str = "mobile") -> list[tuple[float, int]]:
         """Return (time, first byte) of the data segments of `sender` seen at `side`, from byte 0."""
         from_sender = outgoing == (side == sender)
-        seen = [
-            p for p in self.packets if p.side == side and p.outgoing == outgoing and p.packet.segment.payload
-        ]
+        seen = [p for p in self.packets if p.side == side and p.outgoing == outgoing and p.packet.segment.payload]
         assert from_sender
         base = seen[0].packet.segment.seq
         return [(p.time_s, unwrap(p.packet.segment.seq - base, near=0)) for p in seen if p.packet.checksum_ok]

@@ -75,9 +75,7 @@ class Pair:
                 self.sent[name].append(Seen(self.now_ns, packet))
                 for extra_ns in self.fate(next(self._numbers), packet):
                     arrival = (self.now_ns + self.delay_ns + extra_ns, next(self._count))
-                    heapq.heappush(
-                        self._events, (*arrival, "b" if name == "a" else "a", build_packet(packet))
-                    )
+                    heapq.heappush(self._events, (*arrival, "b" if name == "a" else "a", build_packet(packet)))
 
     def next_ns(self) -> int | None:
         """Return when the next thing happens, or None."""

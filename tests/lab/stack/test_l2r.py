@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 FIELDS = {
     "status only": ("1f", [L2rCharacters(0)]),
     "one character, fill ff": ("01661f" + "ff" * 22, [L2rCharacters(0, b"f"), L2rCharacters(0)]),
-    "24 characters": (
-        "1e" + b"abcdefghijklmnopqrstuvwx".hex(),
-        [L2rCharacters(0, b"abcdefghijklmnopqrstuvwx")],
-    ),
+    "24 characters": ("1e" + b"abcdefghijklmnopqrstuvwx".hex(), [L2rCharacters(0, b"abcdefghijklmnopqrstuvwx")]),
     "hello": ("0568656c6c6f1f", [L2rCharacters(0, b"hello"), L2rCharacters(0)]),
     "stop": ("3f", [L2rCharacters(X)]),
     "status changes between characters": (
@@ -33,10 +30,7 @@ FIELDS = {
         [L2rCharacters(X, b"A"), L2rCharacters(SA, b"B"), L2rCharacters(0)],
     ),
     "break": ("1d", [L2rCharacters(0, signal="break")]),
-    "characters, then a break": (
-        "02" + "6869" + "1d",
-        [L2rCharacters(0, b"hi"), L2rCharacters(0, signal="break")],
-    ),
+    "characters, then a break": ("02" + "6869" + "1d", [L2rCharacters(0, b"hi"), L2rCharacters(0, signal="break")]),
     "answer to a break": ("1c", [L2rCharacters(0, signal="break-ack")]),
     "23 characters": ("17" + "61" * 23 + "1f", [L2rCharacters(0, b"a" * 23), L2rCharacters(0)]),
 }

@@ -38,21 +38,14 @@ FRAMES = {
         "0f14b2" + "42" * 10,
         "ff03002d0f14b2" + "42" * 10 + "56287e",
     ),
-    "VJ compressed, pure acknowledgment": (
-        PppProtocol.VJ_COMPRESSED,
-        "0c5f8f640a",
-        "ff03002d0c5f8f640a22cc7e",
-    ),
+    "VJ compressed, pure acknowledgment": (PppProtocol.VJ_COMPRESSED, "0c5f8f640a", "ff03002d0c5f8f640a22cc7e"),
 }
 
 
 @feeds
 @pytest.mark.parametrize(("protocol", "information", "octets"), FRAMES.values(), ids=FRAMES)
 def test_vector_reads(
-    feed: Callable[[PppDeframer, bytes], list[PppPacket | PppDamage]],
-    protocol: int,
-    information: str,
-    octets: str,
+    feed: Callable[[PppDeframer, bytes], list[PppPacket | PppDamage]], protocol: int, information: str, octets: str
 ) -> None:
     wire = bytes.fromhex(octets)
     assert feed(PppDeframer(), b"~" + wire) == [PppPacket(protocol, bytes.fromhex(information), len(wire))]
@@ -66,8 +59,7 @@ def test_vector_writes(protocol: int, information: str, octets: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("octet", "escaped"),
-    [("7e", "7d5e"), ("7d", "7d5d"), ("03", "7d23"), ("11", "7d31"), ("13", "7d33")],
+    ("octet", "escaped"), [("7e", "7d5e"), ("7d", "7d5d"), ("03", "7d23"), ("11", "7d31"), ("13", "7d33")]
 )
 def test_escapes_of_the_rfc(octet: str, escaped: str) -> None:
     wire = PppFramer(accm=0xFFFFFFFF).frame(PppProtocol.IP, bytes.fromhex(octet)).hex()
@@ -104,11 +96,7 @@ def test_stale_octets_swallow_the_next_frame_without_an_opening_flag() -> None:
     lost, kept = framer.frame(PppProtocol.IP, b"one"), framer.frame(PppProtocol.IP, b"two")
     assert [type(f) for f in PppDeframer().feed(stale + kept)] == [PppDamage]
     found = PppDeframer().feed(stale + lost + kept)
-    assert found == [
-        PppDamage("fcs", 16),
-        PppPacket(PppProtocol.IP, b"one", 10),
-        PppPacket(PppProtocol.IP, b"two", 10),
-    ]
+    assert found == [PppDamage("fcs", 16), PppPacket(PppProtocol.IP, b"one", 10), PppPacket(PppProtocol.IP, b"two", 10)]
 
 
 def test_lcp_is_always_sent_in_full_with_all_controls_escaped() -> None:
@@ -134,12 +122,7 @@ def test_what_the_line_inserted_is_removed() -> None:
 
 @pytest.mark.parametrize(
     ("octets", "cause"),
-    [
-        ("ff03002161ffff7e", "fcs"),
-        ("ff037e", "short"),
-        ("ff030021617d7e", "abort"),
-        ("ff031cc27e", "short"),
-    ],
+    [("ff03002161ffff7e", "fcs"), ("ff037e", "short"), ("ff030021617d7e", "abort"), ("ff031cc27e", "short")],
 )
 def test_damage_is_told_with_its_cause(octets: str, cause: Literal["fcs", "short", "abort", "long"]) -> None:
     wire = bytes.fromhex(octets)

@@ -143,15 +143,11 @@ def test_any_set_of_lost_frames_delivers_exactly(up: set[int], down: set[int]) -
 @given(
     seed=st.integers(0, 2**32),
     share=st.floats(0.0, 0.5),
-    resets=st.lists(
-        st.tuples(st.integers(30, 700), st.sampled_from(["mobile", "fixed", "both"])), max_size=12
-    ),
+    resets=st.lists(st.tuples(st.integers(30, 700), st.sampled_from(["mobile", "fixed", "both"])), max_size=12),
     n2=st.sampled_from([1, 2, 6]),
     recovery=st.tuples(RECOVERIES, RECOVERIES),
 )
-@example(
-    seed=0, share=0.0, resets=[(134, "both"), (145, "mobile"), (164, "mobile")], n2=1, recovery=("srej",) * 2
-)
+@example(seed=0, share=0.0, resets=[(134, "both"), (145, "mobile"), (164, "mobile")], n2=1, recovery=("srej",) * 2)
 def test_whatever_is_reset_nothing_comes_twice_and_nothing_is_lost_but_by_a_flush(
     seed: int, share: float, resets: list[tuple[int, str]], n2: int, recovery: tuple[Recovery, Recovery]
 ) -> None:

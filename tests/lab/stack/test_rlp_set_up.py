@@ -234,9 +234,7 @@ def test_information_before_the_link_is_ignored() -> None:
 
 def test_misuse_is_a_local_error() -> None:
     entity = small_entity()
-    with pytest.raises(
-        LocalProtocolError, match='the operation "write" is not possible in the state attached'
-    ):
+    with pytest.raises(LocalProtocolError, match='the operation "write" is not possible in the state attached'):
         entity.write(b"x")
     with pytest.raises(LocalProtocolError, match="reset"):
         entity.reset(now_ns=0)
@@ -247,12 +245,7 @@ def test_misuse_is_a_local_error() -> None:
         exchange.entity.write(bytes(26))
     with pytest.raises(LocalProtocolError, match="N2 are out of range"):
         Parameters(n2=0)
-    wrong: list[dict[str, Any]] = [
-        {"frame_octets": 31},
-        {"slot_ns": 0},
-        {"slot_ns": 10**9},
-        {"backlog_frames": 0},
-    ]
+    wrong: list[dict[str, Any]] = [{"frame_octets": 31}, {"slot_ns": 0}, {"slot_ns": 10**9}, {"backlog_frames": 0}]
     for options in wrong:
         with pytest.raises(LocalProtocolError, match="must be"):
             RlpConfig(**options)

@@ -138,9 +138,7 @@ def test_a_recovery_lets_out_what_the_kernel_did() -> None:
             window.on_duplicate_ack(flight_bytes=17 * MSS)
 
     assert window.on_partial_ack(2 * MSS, flight_bytes=15 * MSS)
-    assert (
-        segments(window.cwnd_bytes - 15 * MSS) == 12
-    )  # and one that is resent: snd_cwnd 13, nothing in flight
+    assert segments(window.cwnd_bytes - 15 * MSS) == 12  # and one that is resent: snd_cwnd 13, nothing in flight
     window.on_full_ack(15 * MSS, flight_bytes=2 * MSS)  # two new ones had left
     assert segments(window.cwnd_bytes) == 14
     window.leave_fast_recovery()

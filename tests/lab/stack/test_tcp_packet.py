@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # The first packet of the RFC 1144 vectors, made independently of this codec.
-KNOWN = bytes.fromhex(
-    "4500003200014000400626c30a0000010a00000204010050000003e8000013885010200019c10000"
-) + bytes([0x41] * 10)
+KNOWN = bytes.fromhex("4500003200014000400626c30a0000010a00000204010050000003e8000013885010200019c10000") + bytes(
+    [0x41] * 10
+)
 
 u16, u32 = st.integers(0, 0xFFFF), st.integers(0, 0xFFFF_FFFF)
 blocks = st.lists(st.tuples(u32, u32), max_size=3).map(tuple)
@@ -139,12 +139,7 @@ def test_tshark_reads_every_option(tmp_path: Path) -> None:
     packet = build_packet(TcpPacket(bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]), everything))
     path = tmp_path / "one.pcap"
     path.write_bytes(pcap_header() + pcap_record(packet, time_ns=0))
-    fields = [
-        "tcp.options.mss_val",
-        "tcp.options.wscale.shift",
-        "tcp.options.timestamp.tsval",
-        "tcp.checksum.status",
-    ]
+    fields = ["tcp.options.mss_val", "tcp.options.wscale.shift", "tcp.options.timestamp.tsval", "tcp.checksum.status"]
     asked = [word for field in fields for word in ("-e", field)]
     command = ["tshark", "-r", str(path), "-o", "tcp.check_checksum:TRUE", "-T", "fields", *asked]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -59,9 +59,7 @@ def test_one_segment_of_a_window_is_timed(profile: TcpProfile) -> None:
 def test_a_cap_below_the_round_trip_never_gives_a_sample(cap_s: int, learns: bool) -> None:
     """Karn: what was under way when anything was sent again is not timed; here something always is."""
     pair = Pair(
-        client=replace(PALM, mtu_bytes=576, max_rto_ns=cap_s * NS_PER_S),
-        server=LINUX22,
-        delay_ns=600 * NS_PER_MS,
+        client=replace(PALM, mtu_bytes=576, max_rto_ns=cap_s * NS_PER_S), server=LINUX22, delay_ns=600 * NS_PER_MS
     )
     pair.transfer(bytes(4096))
     assert pair.received["b"] == bytes(4096)

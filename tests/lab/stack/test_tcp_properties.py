@@ -37,9 +37,7 @@ def profiles(draw: st.DrawFn) -> TcpProfile:
 
 
 # Per packet: how many copies arrive (0 is a loss) and by how much each is late.
-fates = st.lists(
-    st.lists(st.integers(0, 700 * NS_PER_MS), max_size=3).map(lambda late: late or []), max_size=60
-)
+fates = st.lists(st.lists(st.integers(0, 700 * NS_PER_MS), max_size=3).map(lambda late: late or []), max_size=60)
 
 
 @examples(150)
@@ -67,9 +65,7 @@ def test_any_loss_reordering_and_duplication_delivers_exactly(
 
 @examples(60)
 @given(rate=st.floats(0.02, 0.4), seed=st.integers(0, 99), both=switches, profile=profiles())
-def test_random_loss_all_the_way_delivers_exactly(
-    rate: float, seed: int, both: bool, profile: TcpProfile
-) -> None:
+def test_random_loss_all_the_way_delivers_exactly(rate: float, seed: int, both: bool, profile: TcpProfile) -> None:
     luck = random.Random(seed)
 
     def fate(_: int, packet: TcpPacket) -> Fate:

@@ -41,8 +41,7 @@ def bursts(profile: TcpProfile, **more: object) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("segments", "grows"),
-    [(0, [1, 2, 4, 8, 16, 32]), (8, [1, 2, 4, 8, 8, 9, 10]), (16, [1, 2, 4, 8, 16, 16, 17])],
+    ("segments", "grows"), [(0, [1, 2, 4, 8, 16, 32]), (8, [1, 2, 4, 8, 8, 9, 10]), (16, [1, 2, 4, 8, 16, 16, 17])]
 )
 def test_growth_is_linear_from_the_first_threshold(segments: int, grows: list[int]) -> None:
     assert bursts(replace(TAHOE, initial_ssthresh_segments=segments))[: len(grows)] == grows

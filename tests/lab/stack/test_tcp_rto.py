@@ -12,12 +12,7 @@ rtts = st.lists(st.integers(1, 30 * NS_PER_S), min_size=1, max_size=50)
 
 
 def estimator(**changes: int) -> RtoEstimator:
-    values = {
-        "initial_ns": NS_PER_S,
-        "min_ns": NS_PER_S,
-        "max_ns": 60 * NS_PER_S,
-        "tick_ns": NS_PER_MS,
-    }
+    values = {"initial_ns": NS_PER_S, "min_ns": NS_PER_S, "max_ns": 60 * NS_PER_S, "tick_ns": NS_PER_MS}
     return RtoEstimator(**(values | changes))
 
 

@@ -75,15 +75,7 @@ def test_with_slot_ids_always_sent_each_compressed_packet_names_its_slot() -> No
 
 def _packet(**fields: Any) -> bytes:
     """Return a TCP packet with good checksums."""
-    known: dict[str, Any] = {
-        "id": 1,
-        "seq": 1000,
-        "ack": 5000,
-        "flags": 0x10,
-        "window": 8192,
-        "urgent": 0,
-        "data": b"",
-    }
+    known: dict[str, Any] = {"id": 1, "seq": 1000, "ack": 5000, "flags": 0x10, "window": 8192, "urgent": 0, "data": b""}
     known |= {"tos": 0, "ttl": 64, "sport": 1025, "options": b"", "ip_options": b""} | fields
     ip_words, tcp_words = 5 + len(known["ip_options"]) // 4, 5 + len(known["options"]) // 4
     tcp = struct.pack(
@@ -316,8 +308,7 @@ def test_any_conversation_survives_the_round_trip(
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from([IP, CMP, CMP, UNC, 0xC021]), st.binary(max_size=60)) | st.integers(0, 9),
-        max_size=20,
+        st.tuples(st.sampled_from([IP, CMP, CMP, UNC, 0xC021]), st.binary(max_size=60)) | st.integers(0, 9), max_size=20
     )
 )
 def test_random_octets_raise_only_the_documented_error_and_a_full_header_repairs(

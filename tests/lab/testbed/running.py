@@ -40,9 +40,7 @@ def started(
 ) -> Iterator[subprocess.Popen[str]]:
     """Start a run; in the end it is stopped, if it has not ended."""
     argv = command(scenario, folder, speed=speed, before=before)
-    child = subprocess.Popen(
-        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, cwd=ROOT
-    )
+    child = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, cwd=ROOT)
     try:
         yield child
     finally:

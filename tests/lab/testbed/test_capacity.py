@@ -56,8 +56,7 @@ def _agree(folder: Path) -> None:
         (folder / f"{control}.toml").write_text(TEXT.format(control=control))
     with contextlib.ExitStack() as stack:
         children = [
-            stack.enter_context(started(folder / f"{control}.toml", folder / control, speed=1))
-            for control in CONTROLS
+            stack.enter_context(started(folder / f"{control}.toml", folder / control, speed=1)) for control in CONTROLS
         ]
         for child in children:
             finished(child)

@@ -58,12 +58,7 @@ def test_a_capture_that_is_cut_stays_cut_there() -> None:
 
 
 def test_readings_and_their_clocks_are_shifted() -> None:
-    reading = {
-        "kind": "reading",
-        "read": 7,
-        "read_before_ns": BOOTED_NS,
-        "read_after_ns": BOOTED_NS + NS_PER_S,
-    }
+    reading = {"kind": "reading", "read": 7, "read_before_ns": BOOTED_NS, "read_after_ns": BOOTED_NS + NS_PER_S}
     clock = {"kind": "clock", "monotonic_before_ns": BOOTED_NS, "realtime_ns": ORIGIN_NS + NS_PER_S}
     log = b"".join(json.dumps(record).encode() + b"\n" for record in (reading, clock))
     first, second = map(json.loads, shifted("jsonl", log).splitlines())

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-_DEVICE = (
-    "mount -t tmpfs none /dev/net && mknod /dev/net/tun c 10 200 && "
-    "chmod {mode} /dev/net/tun && exec {command}"
-)
+_DEVICE = "mount -t tmpfs none /dev/net && mknod /dev/net/tun c 10 200 && chmod {mode} /dev/net/tun && exec {command}"
 _ENVIRONMENT = {
     "PATH": os.environ.get("PATH", "/usr/bin:/bin:/usr/sbin:/sbin"),
     "PYTHONPATH": os.pathsep.join([str(ROOT), *(path for path in sys.path if "site-packages" in path)]),
@@ -99,9 +96,7 @@ def test_within_a_user_namespace_it_says_what_is_lost() -> None:
 
 @pytest.mark.root
 @pytest.mark.parametrize("before", [(), _NOBODY], ids=["root", "nobody"])
-def test_what_is_lost_in_a_user_namespace_is_what_fails_when_it_is_tried_there(
-    before: tuple[str, ...],
-) -> None:
+def test_what_is_lost_in_a_user_namespace_is_what_fails_when_it_is_tried_there(before: tuple[str, ...]) -> None:
     """Root itself keeps tcp_probe there, as tracefs is root's; another user does not."""
     _user_namespaces()
     outside, inside = _doctor(*before), _doctor(*before, "unshare", "-Urnm")

@@ -72,9 +72,7 @@ def test_a_killed_run_leaves_a_session_and_the_next_one_cleans_up(stage: object,
         ([signal.SIGINT, signal.SIGINT, signal.SIGTERM], 130),
     ],
 )
-def test_a_run_that_is_told_to_end_ends_in_order(
-    numbers: list[signal.Signals], status: int, tmp_path: Path
-) -> None:
+def test_a_run_that_is_told_to_end_ends_in_order(numbers: list[signal.Signals], status: int, tmp_path: Path) -> None:
     folder = tmp_path / "ended"
     with started(short_scenario(tmp_path, size=LONG), folder) as child:
         until(lambda: is_transferring(folder), child)
@@ -101,9 +99,7 @@ def test_an_end_before_the_first_packet_is_one_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stage", [is_making_hosts, is_starting_collectors])
-def test_a_ctrl_c_that_is_held_kills_nothing_that_makes_or_removes_hosts(
-    stage: object, tmp_path: Path
-) -> None:
+def test_a_ctrl_c_that_is_held_kills_nothing_that_makes_or_removes_hosts(stage: object, tmp_path: Path) -> None:
     """A terminal signals all of its programs, the `ip` that removes a namespace included."""
     folder = tmp_path / "ended"
     with started(short_scenario(tmp_path, size=LONG), folder, before=("setsid",)) as child:

@@ -16,15 +16,7 @@ BSD, MODERN = tcp_profile("bsd"), tcp_profile("modern")
 
 def test_a_tcp_of_1999_has_nothing_that_hides_its_timeouts() -> None:
     settings = sysctls(BSD, speed=1)
-    off = (
-        "tcp_sack",
-        "tcp_dsack",
-        "tcp_recovery",
-        "tcp_early_retrans",
-        "tcp_frto",
-        "tcp_ecn",
-        "tcp_window_scaling",
-    )
+    off = ("tcp_sack", "tcp_dsack", "tcp_recovery", "tcp_early_retrans", "tcp_frto", "tcp_ecn", "tcp_window_scaling")
     assert [settings[name] for name in off] == [0] * len(off)
     assert settings["tcp_no_metrics_save"] == 1
 
@@ -36,12 +28,7 @@ def test_a_present_tcp_keeps_its_defaults() -> None:
 
 @pytest.mark.parametrize(
     ("profile", "speed", "rto_min", "rto_max"),
-    [
-        (BSD, 1, "1000ms", 64_000),
-        (BSD, 20, "50ms", 3_200),
-        (MODERN, 50, "4ms", 1_200),
-        (BSD, 50, "20ms", 1_280),
-    ],
+    [(BSD, 1, "1000ms", 64_000), (BSD, 20, "50ms", 3_200), (MODERN, 50, "4ms", 1_200), (BSD, 50, "20ms", 1_280)],
 )
 def test_timers_run_as_fast_as_the_link(profile: object, speed: float, rto_min: str, rto_max: int) -> None:
     words = route_options(profile, speed=speed)  # type: ignore[arg-type]

@@ -46,9 +46,7 @@ def written(kind: str, size: int, folder: Path) -> Path:
     """Write a scenario of one kind of link; a capacity trace of a packet each ms is beside it."""
     (folder / "down").write_text("".join(f"{ms}\n" for ms in range(1, 1_001)))
     text = TEXT.format(kind=kind, size=size)
-    (folder / "traffic.toml").write_text(
-        text + '[link.down]\ntrace = "down"\n' if kind == "capacity" else text
-    )
+    (folder / "traffic.toml").write_text(text + '[link.down]\ntrace = "down"\n' if kind == "capacity" else text)
     return folder / "traffic.toml"
 
 
@@ -84,9 +82,7 @@ def test_a_trace_that_is_not_repeated_ends_the_run(tmp_path: Path) -> None:
         finished(child)
     assert outcome(tmp_path / "run") == "the link's trace has ended"
     with measuring(tmp_path / "plan", str(scenario), "--speed", "2", sizes="64", sessions=500) as child:
-        assert "the link's trace has ended; the same command continues with a new run" in finished(
-            child, status=1
-        )
+        assert "the link's trace has ended; the same command continues with a new run" in finished(child, status=1)
     assert 0 < len(transactions(tmp_path / "plan")) < 500
 
 
@@ -126,9 +122,7 @@ def test_a_link_without_traffic_is_refused(runs: Callable[[Scenario, Path], Summ
 def test_the_command_says_so_too(clock: str, tmp_path: Path) -> None:
     refused = run("testbed", "run", "cdpd", clock, "-o", str(tmp_path / "new"), status=1)
     assert (
-        refused.stderr
-        == "Error: cdpd: this scenario contains a link, but no traffic; use `measure run --over "
-        "cdpd`\n"
+        refused.stderr == "Error: cdpd: this scenario contains a link, but no traffic; use `measure run --over cdpd`\n"
     )
 
 
@@ -136,10 +130,7 @@ def test_the_command_says_so_too(clock: str, tmp_path: Path) -> None:
     ("keys", "sentence"),
     [
         ("mobiles = 3\n", "test: a real run must have one mobile host, not 3; run with --virtual"),
-        (
-            '[link.queue]\nlocal_drops = "told"\n',
-            'local_drops = "told" is possible in a real run only with a data',
-        ),
+        ('[link.queue]\nlocal_drops = "told"\n', 'local_drops = "told" is possible in a real run only with a data'),
     ],
 )
 def test_what_real_time_does_not_have_is_refused(keys: str, sentence: str, tmp_path: Path) -> None:

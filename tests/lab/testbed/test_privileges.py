@@ -28,9 +28,7 @@ def may_unshare() -> bool:
     return done.returncode == 0
 
 
-needs_unshare = pytest.mark.skipif(
-    not may_unshare(), reason="user namespaces with /dev/net/tun are not allowed here"
-)
+needs_unshare = pytest.mark.skipif(not may_unshare(), reason="user namespaces with /dev/net/tun are not allowed here")
 
 
 @pytest.mark.root

@@ -73,11 +73,7 @@ def test_a_sample_says_what_it_is(folder: Path) -> None:
     assert manifest is not None
     assert list(changed_files(folder, manifest)) == []
     assert {log.path for log in manifest.files} >= {"scenario.toml", "summary.json", "expected.json"}
-    assert (manifest.name, manifest.variables.speed, manifest.variables.virtual) == (
-        folder.name,
-        1,
-        False,
-    )
+    assert (manifest.name, manifest.variables.speed, manifest.variables.virtual) == (folder.name, 1, False)
     assert {run.outcome for run in manifest.collectors} == {"ended"}
     assert load_scenario(str(folder / "scenario.toml")).traffic
     assert read(folder).warnings == []
@@ -146,9 +142,7 @@ def test_the_summary_has_the_kernels_counts(folder: Path) -> None:
 )  # fmt: skip
 def test_a_sample_shows_the_papers_effect(name: str, bounds: dict[str, tuple[float, float]]) -> None:
     summary = document(SAMPLES / name, "summary.json")
-    outside = {
-        key: summary[key] for key, (minimum, most) in bounds.items() if not minimum <= summary[key] <= most
-    }
+    outside = {key: summary[key] for key, (minimum, most) in bounds.items() if not minimum <= summary[key] <= most}
     assert outside == {}
 
 
@@ -171,9 +165,7 @@ def repeated(name: str) -> tuple[int, int]:
     folder = SAMPLES / name
     host = sender(folder)
     seen = sum(
-        c[way]["retransmitted_segments"]
-        for c in _of_host(analysis(folder), host)
-        for way in ("forward", "reverse")
+        c[way]["retransmitted_segments"] for c in _of_host(analysis(folder), host) for way in ("forward", "reverse")
     )
     return seen, expected(folder)["kernel"][host]["TcpRetransSegs"]
 
@@ -206,9 +198,7 @@ def test_the_injected_clock_error_is_in_the_fixed_hosts_logs() -> None:
     took_s = {host: max(c["duration_s"] for c in _of_host(analysis(folder), host)) for host in HOSTS}
     assert min(took_s.values()) > 200
     pairs = [json.loads(line) for line in text_of(folder, "clocks.jsonl").splitlines()]
-    fixed, mobile = (
-        np.array([p["realtime_ns"] for p in pairs if p["host"] == host]) for host in ("fixed", "mobile")
-    )
+    fixed, mobile = (np.array([p["realtime_ns"] for p in pairs if p["host"] == host]) for host in ("fixed", "mobile"))
     ahead = fixed - mobile
     slope = np.polyfit(mobile - mobile[0], ahead, 1)[0]
     assert slope * 1e6 == pytest.approx(30, abs=0.01)

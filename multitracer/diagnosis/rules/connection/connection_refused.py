@@ -30,9 +30,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         return
     times = table["time_ns"]
     began_ns, ended_ns = int(times[opening.syns[0]]), int(times[refusals[-1]])
-    after_s = diagnosis.link_s(
-        int(times[opening.syns[opening.syns < refusals[0]][-1]]), int(times[refusals[0]])
-    )
+    after_s = diagnosis.link_s(int(times[opening.syns[opening.syns < refusals[0]][-1]]), int(times[refusals[0]]))
     cost_s = diagnosis.link_s(began_ns, ended_ns)
     sentence = (
         f"The connection was refused: the other end reset it {after_s:.3f} s after the SYN "

@@ -9,12 +9,7 @@ import numpy as np
 from multitracer.analysis.group import has
 from multitracer.captured import Flag
 from multitracer.diagnosis.finding import Finding, rows
-from multitracer.diagnosis.packets.opening_and_end import (
-    IDLE_S,
-    first_unanswered,
-    is_forgotten,
-    paused_s,
-)
+from multitracer.diagnosis.packets.opening_and_end import IDLE_S, first_unanswered, is_forgotten, paused_s
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -30,9 +25,7 @@ HELP = "Keep-alives more often than the timeout (NAT boxes: minutes), or a new c
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield a finding if an idle time ended in a reset, or in data without any answer."""
     if not diagnosis.is_link_logged:
-        yield from (
-            _silent(diagnosis, dead) for dead in diagnosis.dead_times if is_forgotten(diagnosis.opening, dead)
-        )
+        yield from (_silent(diagnosis, dead) for dead in diagnosis.dead_times if is_forgotten(diagnosis.opening, dead))
     opening, table = diagnosis.opening, diagnosis.transfer.sender
     if not len(opening.resets) or not (table["payload_bytes"] > 0).any():
         return

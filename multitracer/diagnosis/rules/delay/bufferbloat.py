@@ -31,9 +31,8 @@ _MIN_ADDED_S = 0.060
 """Minimum added delay in s, grade C: less is no fault by the common grades, however short the path."""
 _ROUND_TRIPS = 1.5  # at the median ...
 _ROUND_TRIPS_FULL = 3.3
-"""Minimum added delay of a full queue, in unloaded round trips, as `_ROUND_TRIPS` at the median. A sender
-needs a queue of one, and a loss-based sender fills the queue: this is more than any sender needs, including
-bursts."""
+"""Minimum added delay of a full queue, in unloaded round trips, as `_ROUND_TRIPS` at the median. A sender needs a queue
+of one, and a loss-based sender fills the queue: this is more than any sender needs, including bursts."""
 _MUCH_ADDED_S, _ROUND_TRIPS_ALWAYS = 0.200, 2.0
 """From this added delay at the median on, in s (grade D) and in unloaded round trips (more than any sender
 needs), the delay of a full queue does not matter."""
@@ -42,8 +41,7 @@ _MIN_PACKETS = 10
 slow the link."""
 _MIN_SAMPLES = 20  # enough for a median and a quantile. Not measured
 _MIN_FLIGHT = 3
-"""Minimum number of full segments in flight: the slow answer to a single one shows no queue of this
-transfer."""
+"""Minimum number of full segments in flight: the slow answer to a single one shows no queue of this transfer."""
 _HELD_SHARE = 0.6  # limits.md, the receiver's window
 _HELD_SEGMENTS = 2.5
 """If the advertised window was full in `_HELD_SHARE` of the samples, and an ACK covers this many segments, a
@@ -94,9 +92,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
             "round_trips_per_minute": a_minute,
         }
         table = "receiver" if queue.way == "acks" else "sender"
-        worst = queue.delays.row[
-            [int(np.argmin(queue.delays.queue_ns)), int(np.argmax(queue.delays.queue_ns))]
-        ]
+        worst = queue.delays.row[[int(np.argmin(queue.delays.queue_ns)), int(np.argmax(queue.delays.queue_ns))]]
         yield Finding(KIND, began_ns, ended_ns, 0.0, None, rows(table, worst), sentence, numbers=numbers)
 
 

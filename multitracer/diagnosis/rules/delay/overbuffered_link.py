@@ -29,8 +29,7 @@ _SHARE = 0.25
 """Minimum share of samples with a deep queue: a short outage is not a deep queue."""
 _MIN_SAMPLES = 5  # a share of fewer says nothing. Not measured
 _MIN_SEGMENTS = 3
-"""Minimum number of full segments in flight: the slow answer to a single one shows no queue of this
-transfer."""
+"""Minimum number of full segments in flight: the slow answer to a single one shows no queue of this transfer."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:

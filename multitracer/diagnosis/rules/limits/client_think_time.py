@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 KIND = "client-think-time"
 HELP = "A client that sends its requests sooner, or several at once."
 _LOSSY = 0.03
-"""Maximum share of lost requests; or, without a capture at the client, of the time of data
-retransmissions."""
+"""Maximum share of lost requests; or, without a capture at the client, of the time of data retransmissions."""
 _MOST = 0.5
 """Without the client's capture, its idle gaps must make at least this share of the waits: a retransmission
 divides a wait into short ones. Not measured."""
@@ -33,9 +32,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
     There is none unless the responder (server) sends the data.
     """
-    wait = (
-        held(diagnosis.limited, Limit.APPLICATION, LimitSubtype.PEER) if diagnosis.transfer.reverse else None
-    )
+    wait = held(diagnosis.limited, Limit.APPLICATION, LimitSubtype.PEER) if diagnosis.transfer.reverse else None
     if wait is None or diagnosis.limited.seen is None:
         return
     if _may_be_lost(diagnosis):

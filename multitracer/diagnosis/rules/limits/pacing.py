@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 KIND = "pacing"
 HELP = "Nothing: a paced sender keeps queues short. Its estimate of the path's rate decides its speed."
 _WINDOWS = (Limit.LINK, Limit.CONGESTION_WINDOW)
-"""Limits during which the sender's own rule decides: data are waiting, and the receiver's window is not
-full."""
+"""Limits during which the sender's own rule decides: data are waiting, and the receiver's window is not full."""
 _MIN = 0.2
 """Minimum share of the time of these limits together."""
 _MIN_SEGMENTS = 50  # a share of 0.3 is then known to 0.13 (two standard errors)

@@ -24,9 +24,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
     There is none unless the responder (server) sends the data.
     """
-    limit = (
-        held(diagnosis.limited, Limit.APPLICATION, LimitSubtype.THINK) if diagnosis.transfer.reverse else None
-    )
+    limit = held(diagnosis.limited, Limit.APPLICATION, LimitSubtype.THINK) if diagnosis.transfer.reverse else None
     if limit is None:
         return
     numbers, many = limit.numbers, len(limit.lengths_s)

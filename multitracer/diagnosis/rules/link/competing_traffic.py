@@ -55,8 +55,8 @@ _MIN_SHARED, _MIN_ALONE = 0.09, 0.2
 """Minimum share of the observed time with cross traffic (`_MIN_SHARED`) and without it (`_MIN_ALONE`).
 Without any cross traffic, up to 0.06 seems to have it; on a radio there is always some."""
 _SAME = 0.05
-"""Maximum relative difference of the link's own time between chunks without cross traffic: otherwise its rate
-changes."""
+"""Maximum relative difference of the link's own time between chunks without cross traffic: otherwise its rate changes.
+"""
 
 
 class _Watched(NamedTuple):
@@ -66,8 +66,7 @@ class _Watched(NamedTuple):
     row: Array
     took_ns: Array
     service_ns: Array
-    """Lower quantile of the gaps: the link's own time for a segment, unless most gaps include cross
-    traffic."""
+    """Lower quantile of the gaps: the link's own time for a segment, unless most gaps include cross traffic."""
     spread_ns: Array
     """Difference between long and short gaps."""
     mean_ns: Array
@@ -79,9 +78,8 @@ class _Watched(NamedTuple):
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, if cross traffic used the link; captures at both endpoints are needed.
 
-    With one capture, cross traffic looks like a slow link. With a radio log there is no finding: the rate of
-    a radio follows its signal within tenths of a second, and a slower rate separates two packets as cross
-    traffic does.
+    With one capture, cross traffic looks like a slow link. With a radio log there is no finding: the rate of a radio
+    follows its signal within tenths of a second, and a slower rate separates two packets as cross traffic does.
     """
     if diagnosis.is_link_logged:
         yield from _in_cell(diagnosis)
@@ -193,9 +191,7 @@ def _watched(gaps: ArrivalGaps) -> _Watched | None:
     )  # fmt: skip
 
 
-def _finding(
-    diagnosis: Diagnosis, time_ns: Array, row: Array, took_ns: Array, others_ns: float, words: str
-) -> Finding:
+def _finding(diagnosis: Diagnosis, time_ns: Array, row: Array, took_ns: Array, others_ns: float, words: str) -> Finding:
     began_ns, ended_ns = int(time_ns[0]), int(time_ns[-1])
     took_s = float(took_ns.sum()) * diagnosis.transfer.speed / NS_PER_S
     theirs = others_ns / float(took_ns.sum())

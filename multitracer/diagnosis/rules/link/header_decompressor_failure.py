@@ -1,8 +1,7 @@
 """After a loss the header decompressor was out of step: all segments arrived damaged (paper 004, 5.3).
 
-RFC 1144 sends differences of headers. After one is lost, all later headers are wrong. TCP discards the
-segments by their checksum and acknowledges nothing. Only an uncompressed retransmission, after a timeout,
-ends this.
+RFC 1144 sends differences of headers. After one is lost, all later headers are wrong. TCP discards the segments by
+their checksum and acknowledges nothing. Only an uncompressed retransmission, after a timeout, ends this.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ KIND = "rate-change"
 HELP = "What set in at that moment: the cell, its load and modulation, a quota or a shaper; not the two ends."
 _BITS = 8  # in a byte
 _COMPANY = 0.05
-"""Minimum bytes of other connections, as part of the own bytes, whose begin or end may look like a step. Not
-measured."""
+"""Minimum bytes of other connections, as part of the own bytes, whose begin or end may look like a step. Not measured.
+"""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
@@ -39,11 +39,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     if gaps is None:
         return
     step = rate_step(diagnosis.limited, gaps)
-    if (
-        seen is None
-        or step is None
-        or (diagnosis.limited.view is not Viewpoint.BOTH_ENDS and _has_company(diagnosis))
-    ):
+    if seen is None or step is None or (diagnosis.limited.view is not Viewpoint.BOTH_ENDS and _has_company(diagnosis)):
         return
     full_bits = seen.mss_bytes * _BITS * NS_PER_S / diagnosis.transfer.speed
     before, after = full_bits / step.before_ns, full_bits / step.after_ns

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 KIND = "rlp-retransmission-burst"
 HELP = "A better place, antenna or cell: the radio failed, TCP and the queue did nothing wrong."
 _APART_SLOTS = 30
-"""Maximum number of slots between two repetitions of one burst: more than the 20 slots of a link round
-trip."""
+"""Maximum number of slots between two repetitions of one burst: more than the 20 slots of a link round trip."""
 _MIN_FRAMES = 8  # repeated frames; fewer are the loss that a link is laid out for. Not measured
 _MIN_HOLE_S = 1.4
 """Minimum duration of the hole in s: when the far end stops the link, holes last 1.3 s."""

@@ -39,9 +39,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         return
     transfer = diagnosis.transfer
     verdicts, sender = transfer.verdicts, transfer.sender
-    chosen = (verdicts["cause"] == RetransmissionCause.TIMEOUT) & (
-        verdicts["necessity"] == Necessity.ACK_LOST
-    )
+    chosen = (verdicts["cause"] == RetransmissionCause.TIMEOUT) & (verdicts["necessity"] == Necessity.ACK_LOST)
     picked = np.flatnonzero(chosen)
     begins = sender["seq_bytes"][verdicts["row"][picked]]
     for first, last in episodes(begins, apart_ns=0):
@@ -74,9 +72,7 @@ def _at_receiver(diagnosis: Diagnosis, idle_gap: ReceiverIdleGap) -> Finding:
     evidence = rows("sender", again)
     sentence = _sentence("were lost on the way back", cost_s, len(again))
     numbers = {"repeated_packets": len(again)}
-    return Finding(
-        KIND, idle_gap.begin_ns, idle_gap.end_ns, cost_s, payload, evidence, sentence, numbers=numbers
-    )
+    return Finding(KIND, idle_gap.begin_ns, idle_gap.end_ns, cost_s, payload, evidence, sentence, numbers=numbers)
 
 
 def _sentence(fate: str, cost_s: float, timeouts: int) -> str:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 KIND = "blackout"
 HELP = "Finding the part of the path that failed: the log of its router or modem shows why."
 _SLACK_MS = 100
-"""Maximum link time in ms between two outages of one blackout, such as a fade and the reset after it. Not
-measured."""
+"""Maximum link time in ms between two outages of one blackout, such as a fade and the reset after it. Not measured."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
@@ -46,7 +45,5 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         row = out[first]
         evidence = (f"{uses['source'][row]}:{int(uses['row'][row])}",) if uses["source"][row] else ()
         cost_s = diagnosis.limited_s(Limit.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
-        sentence = (
-            f"The link was dead for {lasted_s:.0f} s, {diagnosis.at_s(began_ns):.1f} s into the transfer."
-        )
+        sentence = f"The link was dead for {lasted_s:.0f} s, {diagnosis.at_s(began_ns):.1f} s into the transfer."
         yield Finding(KIND, began_ns, ended_ns, cost_s, None, evidence, sentence, RADIO_HELP)

@@ -28,11 +28,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """
     if not diagnosis.is_link_logged:
         yield from (_finding(diagnosis, dead) for dead in diagnosis.mtu_holes)
-        yield from (
-            _at_receiver(diagnosis, each)
-            for each in idle_gaps(diagnosis)
-            if is_smaller_after(diagnosis, each)
-        )
+        yield from (_at_receiver(diagnosis, each) for each in idle_gaps(diagnosis) if is_smaller_after(diagnosis, each))
 
 
 def _finding(diagnosis: Diagnosis, dead: DeadTime) -> Finding:
@@ -53,10 +49,7 @@ def _at_receiver(diagnosis: Diagnosis, idle_gap: ReceiverIdleGap) -> Finding:
     lasted_s = diagnosis.link_s(idle_gap.begin_ns, idle_gap.end_ns)
     payload, time = (diagnosis.transfer.sender[name] for name in ("payload_bytes", "time_ns"))
     data = diagnosis.transfer.data
-    largest, smaller = (
-        int(payload[data].max()),
-        int(payload[data[time[data] >= idle_gap.end_ns]].max(initial=0)),
-    )
+    largest, smaller = (int(payload[data].max()), int(payload[data[time[data] >= idle_gap.end_ns]].max(initial=0)))
     sentence = (
         f"After {lasted_s:.1f} s in which no data came, no segment was larger than {smaller:,} bytes, where "
         f"{largest:,} had been usual: the path carries less than its ends assumed, and no message said so."
@@ -64,6 +57,4 @@ def _at_receiver(diagnosis: Diagnosis, idle_gap: ReceiverIdleGap) -> Finding:
     numbers = {"vanished_bytes": largest, "passed_bytes": smaller, "dead_s": lasted_s}
     around = np.clip(np.searchsorted(time, [idle_gap.begin_ns, idle_gap.end_ns]), 0, len(time) - 1)
     evidence = rows("sender", around)
-    return Finding(
-        KIND, idle_gap.begin_ns, idle_gap.end_ns, lasted_s, None, evidence, sentence, numbers=numbers
-    )
+    return Finding(KIND, idle_gap.begin_ns, idle_gap.end_ns, lasted_s, None, evidence, sentence, numbers=numbers)

@@ -39,10 +39,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         f"{len(policing.lost):,} packets were lost whenever it had nothing left; the link itself "
         f"{can}."
     )
-    numbers = {
-        "policed_bytes_per_s": policing.rate_bytes_per_s,
-        "lost_packets": len(policing.lost),
-    }
+    numbers = {"policed_bytes_per_s": policing.rate_bytes_per_s, "lost_packets": len(policing.lost)}
     if is_links:
         numbers["link_bytes_per_s"] = policing.link_bytes_per_s
     payload = int(diagnosis.segments.payload_bytes[policing.lost].sum())

@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.packets.losses import rounds
-from multitracer.diagnosis.queue_at_losses import (
-    loss_finding,
-    lost_at_empty_queue,
-    lost_behind_queue,
-)
+from multitracer.diagnosis.queue_at_losses import loss_finding, lost_at_empty_queue, lost_behind_queue
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:

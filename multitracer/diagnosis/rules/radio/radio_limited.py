@@ -75,9 +75,5 @@ def _complaints(radio: Table) -> Iterator[tuple[Array, Array, str]]:
     serving = radio["role"] != "neighbour"
     rssi, bler, busy = (radio[name] for name in ("rssi_dbm", "bler_pct", "cell_busy_pct"))
     yield rssi <= _ZERO_LEVEL_DBM, serving & ~np.isnan(rssi), "there was almost no signal"
-    yield (
-        bler >= _HIGH_BLER_PCT,
-        serving & ~np.isnan(bler),
-        "too many blocks failed",
-    )
+    yield (bler >= _HIGH_BLER_PCT, serving & ~np.isnan(bler), "too many blocks failed")
     yield busy >= _BUSY_PCT, serving & ~np.isnan(busy), "others kept the cell busy"

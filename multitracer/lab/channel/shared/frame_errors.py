@@ -55,13 +55,10 @@ class ErrorConfig:
     def __post_init__(self) -> None:
         for key, ber in (("good_ber", self.good_ber), ("bad_ber", self.bad_ber)):
             if not 0 <= ber <= _WORST_BER:
-                raise LocalProtocolError(
-                    f'"{key}" (a bit error rate) must be 0 to {_WORST_BER}, but is {ber}'
-                )
+                raise LocalProtocolError(f'"{key}" (a bit error rate) must be 0 to {_WORST_BER}, but is {ber}')
         if self.replayed_slot_ns < 0:
             raise LocalProtocolError(
-                '"replayed_slot_ns" must be at least 0 (0: the slot time of '
-                f"the link), but is {self.replayed_slot_ns}"
+                f'"replayed_slot_ns" must be at least 0 (0: the slot time of the link), but is {self.replayed_slot_ns}'
             )
         if self.repeat_slots < 0 or (self.replayed and 0 < self.repeat_slots < sum(self.replayed[-1])):
             raise LocalProtocolError(
@@ -145,9 +142,7 @@ class GilbertElliottErrors(ErrorProcess):
         Random generator.
     """
 
-    def __init__(
-        self, *, good_slots: float, bad_slots: float, good_rate: float, bad_rate: float, luck: Random
-    ) -> None:
+    def __init__(self, *, good_slots: float, bad_slots: float, good_rate: float, bad_rate: float, luck: Random) -> None:
         if min(good_slots, bad_slots) < 1:
             raise LocalProtocolError(
                 "Gilbert-Elliott errors: the mean duration of each state must be at least one slot"
@@ -371,13 +366,7 @@ class TwoStateBitErrors(ErrorProcess):
     """
 
     def __init__(
-        self,
-        config: ErrorConfig,
-        *,
-        frame_bits: int,
-        weights: Sequence[tuple[int, float]],
-        slot_ns: int,
-        luck: Random,
+        self, config: ErrorConfig, *, frame_bits: int, weights: Sequence[tuple[int, float]], slot_ns: int, luck: Random
     ) -> None:
         rates = {False: config.good_ber, True: config.bad_ber}
         complete = {bad: log1p(-bit_failure(ber, weights)) * frame_bits for bad, ber in rates.items()}

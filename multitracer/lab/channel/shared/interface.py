@@ -23,8 +23,7 @@ _TCP = IpProtocol.TCP.value
 _IP, _TCP_HEADER = struct.Struct("!B3xH3xB2x8s"), struct.Struct("!4sI4xB")
 """Fields that are read: first octet, identification, protocol and addresses.
 
-Ports, sequence number and data offset.
-"""
+Ports, sequence number and data offset."""
 
 
 class IpFacts(NamedTuple):

@@ -44,12 +44,7 @@ class OutageProcess:
     """
 
     def __init__(
-        self,
-        chances: Sequence[Chance],
-        *,
-        agenda: Agenda,
-        seed: str,
-        changed: Callable[[int, OutageKind, bool], None],
+        self, chances: Sequence[Chance], *, agenda: Agenda, seed: str, changed: Callable[[int, OutageKind, bool], None]
     ) -> None:
         self._agenda = agenda
         self._changed = changed

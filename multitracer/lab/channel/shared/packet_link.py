@@ -88,8 +88,7 @@ def host_address(host: HostName) -> bytes:
     number = int(digits) if is_number else 1 if host == "mobile" else 0
     if name != "mobile" or not 1 <= number <= MOST_MOBILES:
         raise LocalProtocolError(
-            f'unknown host {host!r}; the host must be "fixed", "mobile", or "mobile-1" to '
-            f'"mobile-{MOST_MOBILES}"'
+            f'unknown host {host!r}; the host must be "fixed", "mobile", or "mobile-1" to "mobile-{MOST_MOBILES}"'
         )
     return _NETWORK + bytes([_ONE if number == 1 else number + 2])
 
@@ -121,9 +120,7 @@ class Mobiles(Generic[Member]):
         if member is None:
             many = len(self._members)
             choice = f"mobile-1 to mobile-{many}" if many > 1 else "mobile"
-            raise LocalProtocolError(
-                f'this link has no host named "{host}"; the host must be {choice}, or fixed'
-            )
+            raise LocalProtocolError(f'this link has no host named "{host}"; the host must be {choice}, or fixed')
         return member
 
     def addressed(self, packet: bytes) -> Member | None:
@@ -192,8 +189,7 @@ class PacketLink(Protocol):
 
         Return False if the interface queue refuses it (an event reports this).
 
-        A packet of the fixed host goes to the mobile with its destination address; a single mobile gets all
-        packets.
+        A packet of the fixed host goes to the mobile with its destination address; a single mobile gets all packets.
         """
 
     def advance(self, now_ns: int) -> list[LinkDelivery]:

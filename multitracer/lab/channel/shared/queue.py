@@ -39,15 +39,13 @@ class QueueConfig:
     """Whether the host learns that its full queue refused a packet.
 
     By default it does in virtual time, where its TcpProfile defines the reaction. A real Linux does not: it
-    would send the packet again later, which no BSD did, and the losses of the paper would not happen.
-    """
+    would send the packet again later, which no BSD did, and the losses of the paper would not happen."""
     ecn: bool = False
     """Whether to mark ECN-capable packets instead of dropping them (RFC 3168)."""
     target_ns: int = 5 * NS_PER_MS
     """CoDel: target sojourn time.
 
-    On a slow link at least the transmission time of a packet (RFC 8289, section 4).
-    """
+    On a slow link at least the transmission time of a packet (RFC 8289, section 4)."""
     interval_ns: int = 100 * NS_PER_MS
     """CoDel: time for which the delay may exceed the target; about the maximum round trip."""
 
@@ -59,8 +57,7 @@ class QueueConfig:
             )
         if self.limit_bytes < 0:
             raise LocalProtocolError(
-                'interface queue: "limit_bytes" must be at least 0; 0 means that the queue has no '
-                "limit in bytes"
+                'interface queue: "limit_bytes" must be at least 0; 0 means that the queue has no limit in bytes'
             )
         if not 0 < self.target_ns <= self.interval_ns:
             raise LocalProtocolError(
@@ -135,8 +132,7 @@ class DropTail(PacketQueue):
 named = tuple.__new__
 """Makes a named tuple from its type and a tuple of all its fields.
 
-It needs half the time of the type's own constructor, which is a Python function. The number of fields is not
-checked.
+It needs half the time of the type's own constructor, which is a Python function. The number of fields is not checked.
 """
 
 

@@ -67,8 +67,7 @@ class ScriptEvent:
 
     fade: the radio destroys frames. drop: the interface queue loses packets without an event. GSM only:
     reset: an end requests a link reset; xoff: the far terminal stops reading. CDPD and Bluetooth: blackout:
-    no signal. CDPD only: hop: the modem searches the channel; ejection: the modem scans a wide range.
-    """
+    no signal. CDPD only: hop: the modem searches the channel; ejection: the modem scans a wide range."""
     at_s: float
     """Link seconds after the first IP packet, or after the event that `after` names."""
     after: Literal["first-packet", "retransmission"] = "first-packet"
@@ -78,8 +77,7 @@ class ScriptEvent:
     direction: Direction = "up"
     """Direction of the frames (fade, xoff) or packets (drop).
 
-    For a reset, up means that the mobile requests it.
-    """
+    For a reset, up means that the mobile requests it."""
     duration_s: float = 0.0
     """Duration of a fade, xoff or outage."""
     rate: float = 1.0
