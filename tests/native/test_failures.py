@@ -78,7 +78,7 @@ def test_without_memory_python_gets_an_exception(decode: str) -> None:
 def test_without_memory_for_all_segments_python_gets_an_exception(tmp_path: Path) -> None:
     path, one = tmp_path / "long.pcap", pcap_file([frame()])
     path.write_bytes(one[:24] + one[24:] * 1_500_000)
-    reads = f"whole_capture(kernel(), {str(path)!r}, None)"
+    reads = f"complete_capture(kernel(), {str(path)!r}, None)"
     loads = "from parsers._chunks import complete_capture"
     _says_out_of_memory(f"{loads}\n{_STARVED.replace('DECODE', reads)}")
 

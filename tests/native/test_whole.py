@@ -265,7 +265,7 @@ def test_of_a_folder_with_logs_as_much_is_said_as_without_the_kernel() -> None:
         environment = os.environ | {native.VARIABLE: setting}
         done = subprocess.run(program, capture_output=True, text=True, check=True, env=environment)
         said.append(done.stdout)
-    assert "streams of a load program" in said[0]
+    assert "streams of a traffic generator" in said[0]
     assert said[0] == said[1]
 
 

@@ -114,9 +114,9 @@ class Script:
     ) -> None:
         wrong = {event.kind for event in events} - kinds
         if wrong or any(event.after != "first-packet" for event in events):
-            known, found = (", ".join(sorted(names)) for names in (kinds, wrong))
+            known, others = (", ".join(sorted(names)) for names in (kinds, wrong))
             raise LocalProtocolError(
-                f"script: this link supports only the events {known}{f' (found: {found})' if found else ''}, "
+                f"script: this link supports only the events {known}{f' (found: {others})' if others else ''}, "
                 'and each event must have after = "first-packet"'
             )
         self._waiting = list(events)
