@@ -31,6 +31,7 @@ from multitracer.capture import CaptureTables
 from multitracer.native import kernel, state
 from multitracer.recording.inputs import UNREADABLE
 from multitracer.recording.read import analysis_of
+from multitracer.recording.recording import look_inside
 from parsers._capture.window import WINDOW_BYTES, StreamWindow
 from tests.fuzz.captures import LINKS, any_capture, broken, link_frame, overwritten, parser_of
 from tests.fuzz.run import samples
@@ -162,13 +163,18 @@ def _analyse(capture: CaptureTables, data: bytes) -> None:
     """Compare what all segments tell with what is counted of pieces of them, or of the file as it is read."""
     native = kernel()
     assert native is not None
-    complete = _analysed(capture)
     is_file = not len(data) % _FILE_IN
+    if is_file:
+        _file().write_bytes(data)
+        look_inside(capture.files)
+    complete = _analysed(capture)
     running = _counted_of_file(native, data) if is_file else counted(capture, 1 + data[-1] % _MOST_ROWS)
     if is_file:
         capture.files[0].bytes = len(data)
         counted_alike(str(_file()), capture, complete)
         kept_alike(str(_file()), capture)
+    if running is not None and is_file:
+        look_inside(running.capture.files)
     if running is not None:  # else it asks for all segments, and the answer is theirs
         assert_same(running, complete)
         if is_file:
