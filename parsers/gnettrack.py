@@ -159,7 +159,7 @@ def _map(first: bytes, second: bytes) -> Document:
 
 
 def _serving(names: dict[str, str]) -> list[Document]:
-    """Return the rows of the serving cell; where it is numbered below its node, one for each generation."""
+    """Return the rows of the serving cell: one, or one for each radio generation that its cell may have."""
     row = _cells(_SERVING, names) | {"role": {"always": "serving"}}
     if "rawcellid" in names or not {"node", "cellid"} <= names.keys():
         return [row]

@@ -1,4 +1,7 @@
-"""Makes the figure of `plot` from its options, of one capture or of all logs of a session, and its notes."""
+"""Makes the figure of the command `plot`, and the notes printed with it, from the command's options.
+
+The figure shows one capture, or all logs of a session.
+"""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ class AggregatedArrivals(NamedTuple):
 
     @property
     def follows(self) -> Array:
-        """For each arrival after the first, whether it and the one before it are full: bool, (n-1,)."""
+        """Whether each arrival after the first and the one before it are full-sized segments: bool, (n-1,)."""
         full = self.many > 0
         return np.asarray((self.first[1:] == self.last[:-1] + 1) & full[1:] & full[:-1])
 

@@ -375,7 +375,7 @@ class MeasuredTuples:
 
     @property
     def transactions(self) -> tuple[int, int]:
-        """Numbers of all transactions and of dropped transactions in the measured tuples."""
+        """Number of all transactions and number of dropped ones, summed over the measured combinations of settings."""
         return sum(each[0] for each in self.done.values()), sum(each[1] for each in self.done.values())
 
     def session(self, name: str) -> Path:

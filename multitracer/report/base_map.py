@@ -154,7 +154,7 @@ def _parsed(path: Path, where: str) -> Document:
 
 
 def _lines_of(document: Document, where: str) -> Iterator[object]:
-    """Yield the list of positions, unchecked, of each line in all geometries.
+    """Yield the list of positions of each line in all geometries; the positions are not checked.
 
     None is yielded for a geometry that has no line.
     """

@@ -86,7 +86,7 @@ class MatchedDirection:
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """Both directions, with the constants that were subtracted to keep float64 exact to 1 ns."""
+    """The packets of both directions, and constants subtracted from their times: float64 is then exact to 1 ns."""
 
     out: MatchedDirection
     back: MatchedDirection

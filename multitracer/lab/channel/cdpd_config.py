@@ -210,7 +210,7 @@ class NetworkConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossConfig:
-    """Packet losses beyond a channel without recovery: paper 001's exponential loss model.
+    """Packet losses on the path after the channel, which no link layer repairs: the exponential model of paper 001.
 
     The number of packets between two losses is an exponential variable, rounded down; so each
     packet's loss is independent of all others.

@@ -144,7 +144,7 @@ class Scoreboard:
         self._lost_below = self._loss_boundary()
 
     def begin_recovery(self, una: int) -> None:
-        """Start a recovery without retransmissions so far."""
+        """Start a recovery at `una`; no segment counts as retransmitted in it yet."""
         self.high_rxt = una
         self.rescued = False
 
