@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from multitracer.captured import SourceFile
 
 _MOST_NAMED = 3
+"""Maximum kinds of content that the sentence names; the others are counted together. Not measured."""
 _ENCRYPTED = "a capture inside the tunnel (on its own interface), or at an end of what it carries"
 _TUNNEL = "a capture inside the tunnel or behind it"
 _LINK_TYPE = "the right link type: the file may name another one than its packets have (capinfos shows it)"

@@ -256,6 +256,7 @@ fewer. Not measured."""
 _TICK_SHARED_BY = 2
 """The same, where all times are multiples of a millisecond or more."""
 _FEWEST_SHARED = 20
+"""Minimum packets with a time before shared times are judged. Not measured."""
 _FEWEST_SECONDS = 10
 """Number of different times that are not all whole seconds by chance."""
 

@@ -85,23 +85,13 @@ debug_option = click.option(
 """Option --debug; the program that runs the command evaluates it."""
 
 
-def _force_time_unit(context: click.Context, _: click.Parameter, unit: str | None) -> None:
-    """Read the captures of a command in this unit until the command has ended."""
-    if unit is not None and not context.resilient_parsing:
-        from parsers import force_time_unit
-
-        context.with_resource(force_time_unit(unit))
-
-
 time_unit_option = click.option(
     "--time-unit",
     type=click.Choice(["s", "ms", "us", "ns"]),
-    expose_value=False,
-    callback=_force_time_unit,
     help="Read the time stamps of captures (pcap, pcapng) in this unit, whatever the files name. Default: "
     "the unit that the file names, unless its times are impossible.",
 )
-"""Option --time-unit; it is in force while the command runs."""
+"""Option --time-unit; `parsers.force_time_unit` makes it hold while the command runs."""
 
 
 pool_option = click.option(

@@ -104,10 +104,14 @@ def reads_captures(function: Callable[..., object]) -> Callable[..., object]:
 
     @functools.wraps(function)
     def command(**values: Any) -> object:
-        names = ("inputs", "connection", "begin", "end", "max_packets")
-        paths, connection, begin, end, max_packets = (values.pop(name) for name in names)
+        names = ("inputs", "connection", "begin", "end", "max_packets", "time_unit")
+        paths, connection, begin, end, max_packets, unit = (values.pop(name) for name in names)
         if "" in paths:  # here and not in a type of the argument: no function more on the way of each capture
             raise click.BadParameter(EMPTY_INPUT, param_hint="'INPUT...'")
+        if unit is not None:
+            from parsers import force_time_unit
+
+            click.get_current_context().with_resource(force_time_unit(unit))
         return function(InputChoice(paths, connection, Window(begin, end), max_packets), **values)
 
     for add in reversed(_READING_OPTIONS):

@@ -39,8 +39,15 @@ if TYPE_CHECKING:
 )
 @time_unit_option
 @debug_option
-def command(
-    inputs: tuple[str, ...], *, as_json: bool, reference: str | None, output: str | None, theme: ThemeName, keep: bool
+def command(  # noqa: PLR0913  # one for each option
+    inputs: tuple[str, ...],
+    *,
+    as_json: bool,
+    reference: str | None,
+    output: str | None,
+    theme: ThemeName,
+    keep: bool,
+    time_unit: str | None,
 ) -> None:
     """Estimate offset, drift, error and steps between the clocks of a session, or of two or more files.
 
@@ -51,6 +58,10 @@ def command(
     from multitracer.cli._clocks import aligned, show, write_json
     from multitracer.cli._output import check_output, page, standard_output, warn
 
+    if time_unit is not None:
+        from parsers import force_time_unit
+
+        click.get_current_context().with_resource(force_time_unit(time_unit))
     alignment = aligned(inputs, reference=reference, evidence=output is not None)
     check_output(output, alignment.recording.inputs.paths)
     for sentence in [*alignment.recording.notes, *alignment.clocks.warnings]:

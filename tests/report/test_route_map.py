@@ -123,6 +123,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         row[1], row[2] = f"{-8.4958 + 2e-4 * i:.6f}", f"{51.8955 + 1e-4 * (i % 40):.6f}"
         row[4] = "<script>window.bad = 1</script>"
         row[6] = str(-80 - i // 5)
+        row[8] = str(20 - i // 10)  # a SINR that never changes is no measurement
     log = folder / "drive <b>.csv"
     log.write_text("\n".join([head, *(",".join(row) for row in rows)]) + "\n")
     write_report(read(log), folder / "report.html")
