@@ -161,17 +161,17 @@ def test_a_wrong_key_is_one_sentence_that_does_not_hold_it(server: S3Server, wro
     environment = ENVIRONMENT | client(server.port, **wrong)
     for args in (("run", DRIVES, "-o", PLACE), ("query", PLACE, "FROM sessions")):
         sentence = _run(*args, environment=environment)
-        assert f"Error: {PLACE}: the store refuses this" in sentence
+        assert f"Error: {PLACE}: the store refused access" in sentence
         assert not any(each in sentence for each in wrong.values())
 
 
 def test_no_key_and_a_missing_bucket_are_one_sentence(server: S3Server) -> None:
     nobody = {name: value for name, value in server.environment.items() if "KEY" not in name}
-    assert "no key for this store" in _run("status", PLACE, environment=nobody)
+    assert "no access key for this store" in _run("status", PLACE, environment=nobody)
     place = "s3://no-such-bucket/campaign"
-    assert "there is no such bucket" in _run("run", DRIVES, "-o", place, environment=server.environment)
+    assert "this bucket does not exist" in _run("run", DRIVES, "-o", place, environment=server.environment)
     assert "this folder contains no campaign" in _run("status", place, environment=server.environment)
-    assert "is not there" in _run("run", place, "-o", PLACE, environment=server.environment)
+    assert "no file found at this address" in _run("run", place, "-o", PLACE, environment=server.environment)
 
 
 def test_no_key_reaches_the_catalogue(server: S3Server) -> None:
@@ -185,7 +185,7 @@ def test_a_key_that_becomes_invalid_amid_a_run_is_the_fault_of_no_session(server
     (candidate,) = sessions_in([f"{DRIVES}/car0/day000"])
     server.stop()
     server.start(secret="another-one")
-    with pytest.raises(StoreError, match="the store refuses this"), candidate.here():
+    with pytest.raises(StoreError, match="the store refused access"), candidate.here():
         pass
 
 
@@ -265,7 +265,7 @@ def test_a_query_whose_server_hangs_amid_it_fails_with_one_sentence(server: S3Se
     catalogue = Catalogue(PLACE)
     server.hang()
     began_s = time.monotonic()
-    with pytest.raises(InputError, match="no answer for 20 s"):
+    with pytest.raises(InputError, match="the store has not answered for 20 s"):
         query(catalogue, "FROM seconds")
     assert time.monotonic() - began_s < ALLOWED_S
 
