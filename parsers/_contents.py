@@ -30,6 +30,7 @@ MOST_PACKETS = 200_000
 _MOST_FLOWS = 50_000
 """Maximum number of flows of UDP that are told apart; others count by their port alone."""
 _NEARLY_ALL = 0.9
+"""Minimum share of the datagrams of a flow that have the header of a protocol. Not measured."""
 _HEADER_BYTES, _PROBED_BYTES = 8, 22
 """Length of UDP's header, and how much behind it is compared; the padding of a block allows to read it."""
 _NAMES = {

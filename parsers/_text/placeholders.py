@@ -23,6 +23,7 @@ _QUALITIES = ("rsrq_db", "ecio_db", "sinr_db")
 _MIN_EQUAL = 20
 """Minimum number of equal values that make a constant. Not measured."""
 _MIN_CELLS = 3
+"""Minimum number of cells whose levels cannot all be equal by chance. Not measured."""
 _MIN_SPAN_DB = 10.0
 """Minimum range of the level in which a constant SINR is none: signal to noise follows the signal."""
 _SCALES = {
@@ -31,12 +32,15 @@ _SCALES = {
 }  # fmt: skip
 """Ends of the scales of reports: TS 36.133, 9.1; TS 25.133, 9.1; TS 27.007, 8.5. A constant there is none."""
 _MOSTLY = 0.9
+"""Minimum share of rows that counts as nearly all. Not measured."""
 _MIN_BARE = 5
+"""Minimum number of equal levels in rows without a quality. Not measured."""
 _APART_DB = 5.0
 """Minimum distance of a placeholder from each measured value: real values have neighbours. Not measured."""
 _FAR_APART_DB = 10.0
-_MIN_EPISODES = 3
-_MIN_NAMELESS = 3
+"""The same, where the number of values alone proves little. Not measured."""
+_MIN_EPISODES = _MIN_NAMELESS = 3
+"""Minimum number of times that a lowest level returns, and of rows without a cell. Not measured."""
 _MOST_SPREAD_DB = 6.0
 """Maximum standard deviation of RSSI less RSRP, which are related (TS 36.214, 5.1.3). Not measured."""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from multitracer.diagnosis.limits.gaps import UNTOLD
+from multitracer.diagnosis.limits.gaps import UNEXPLAINED
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype
 from tests.analysis.traffic import SYN
 from tests.diagnosis.exchange import FULL, Exchange, of
@@ -137,7 +137,7 @@ def test_who_had_not_heard_all_may_have_waited_for_it(tmp_path: Path) -> None:
     phone.flights(30)
     found = phone.diagnosed(tmp_path)
     assert _held(found)[Limit.UNKNOWN, LimitSubtype.NONE] == pytest.approx(_SILENCE_S, abs=0.2)
-    assert found.limited.reason == UNTOLD
+    assert found.limited.reason == UNEXPLAINED
     assert _window_s(found) < 4, "nothing was outstanding, so no window limited"
 
 

@@ -85,7 +85,7 @@ def put_announced_shift(rows: dict[str, Array], has_options: Array) -> Array:
 
     Returns
     -------
-    ndarray of int64, shape (n_untold,), ascending
+    ndarray of int64, shape (n_unknown_scale,), ascending
     """
     shift = announced_shift(rows)
     there = np.flatnonzero(shift)
@@ -94,8 +94,8 @@ def put_announced_shift(rows: dict[str, Array], has_options: Array) -> Array:
     unknown = np.flatnonzero(~has_options & ~refused & (rows["packets"] > 0))
     rows["window_shift_by"][unknown] = WindowScaleBy.UNKNOWN
     data = rows["data_segments"].reshape(-1, 2)[:, ::-1].ravel()
-    untold: Array = unknown[data[unknown] >= FEWEST_DATA]
-    return untold
+    unexplained: Array = unknown[data[unknown] >= FEWEST_DATA]
+    return unexplained
 
 
 def min_shift(group: SegmentGroup, chunks: Array, capture: CaptureTables, direction: int) -> int:

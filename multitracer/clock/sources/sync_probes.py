@@ -126,7 +126,7 @@ def _bounded(estimate: Estimate, stamps: Array, half: Array, points: ClockEviden
     )
 
 
-# Where the clapperboard's tags are in a session: in its log at each host, and in probes in captures.
+# The tags of sync probes are in the log of each host, and in the probes in captures.
 
 
 MAGIC = b"MultiTracer clap "

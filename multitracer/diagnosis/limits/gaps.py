@@ -202,7 +202,7 @@ def _cut(seen: Observed, each: IdleGaps, chosen: Array, part: Array, request: Ar
     return SenderIdleGaps(begins[order], ends[order], parts[order])
 
 
-UNTOLD = "all that had arrived was acknowledged, and a capture at the receiver does not show why nothing came"
+UNEXPLAINED = "all that had arrived was acknowledged, and a capture at the receiver does not show why nothing came"
 _TIMER_NS = 200_000_000
 """Linux's minimum retransmission timeout beyond the round trip, in ns."""
 _UNTIMED_NS = 1_000_000_000
@@ -219,7 +219,7 @@ class IdleSpans(NamedTuple):
     """These gaps, from the time when the sender had received all ACKs."""
     unheard: Spans
     """Gaps after which delivered data were sent again, and new data followed at once: the ACKs were lost."""
-    untold: Spans
+    unexplained: Spans
     """Gaps without a known reason."""
 
 
@@ -243,12 +243,12 @@ def idle_spans(seen: Observed) -> IdleSpans:
     timeout_ns = _TIMER_NS + seen.trip_ns if seen.trip_ns else _UNTIMED_NS
     long = ~sends.again[1:] & (end - heard_ns > timeout_ns + seen.floor_ns)
     idle = long & _nothing_lost(seen)[1:]
-    untold = long & ~idle & ~(sends.missing[1:] > 0)  # what is missing was lost: its repair ended it
+    unexplained = long & ~idle & ~(sends.missing[1:] > 0)  # what is missing was lost: its repair ended it
     return IdleSpans(
         np.flatnonzero(idle) + 1,
         Spans.of(heard_ns[idle], end[idle]),
         Spans.of(covered_ns[in_vain], came_ns[1:][in_vain]),
-        Spans.of(heard_ns[untold], end[untold]),
+        Spans.of(heard_ns[unexplained], end[unexplained]),
     )
 
 
@@ -355,8 +355,8 @@ def _at_receiver(seen: Observed) -> list[tuple[int, int, int, int]]:
     begin = sends.time_ns[np.maximum(ends - 1, 0)]
     length = sends.time_ns[ends] - begin
     oldest = sends.begin[ends] <= seen.acknowledged(sends.time_ns[ends])
-    untold = sends.missing[ends] == NA
-    enough = untold | (sends.missing[ends] >= _FEWEST_MISSING)
+    unexplained = sends.missing[ends] == NA
+    enough = unexplained | (sends.missing[ends] >= _FEWEST_MISSING)
     long = np.flatnonzero((length > minimum) & oldest & enough & (ends > 0))
     answered_ns = np.maximum.accumulate(seen.soonest_answer_ns)[np.maximum(ends - 1, 0)]
     lost = [(int(answered_ns[i]), int(begin[i] + length[i]), int(answered_ns[i]), int(LimitSubtype.NONE)) for i in long]

@@ -19,7 +19,7 @@ from multitracer.diagnosis.account.link_account import LinkAccount, link_account
 from multitracer.diagnosis.account.uses import Use, UseCause
 from multitracer.diagnosis.limits.at_receiver import at_receiver
 from multitracer.diagnosis.limits.at_sender import at_sender, opening
-from multitracer.diagnosis.limits.gaps import UNTOLD
+from multitracer.diagnosis.limits.gaps import UNEXPLAINED
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.observed import NOT_CAPTURED
 from multitracer.diagnosis.limits.partition import Cells, RuleEvidence, partition
@@ -210,7 +210,7 @@ def limited(transfer: Transfer) -> Limited:
         return Limited(transfer, view, _all(begin, end, Limit.UNKNOWN), account, reason=reason)
     shown = RuleEvidence.of(seen)
     cells = partition(seen, shown)
-    reasons = ((shown.missing, NOT_CAPTURED), (shown.untold, UNTOLD))
+    reasons = ((shown.missing, NOT_CAPTURED), (shown.unexplained, UNEXPLAINED))
     reason = "; ".join(words for spans, words in reasons if spans.total_ns)
     reason = reason if (cells.limit == Limit.UNKNOWN).any() else ""
     return Limited(transfer, view, cells, account, seen, shown, reason)

@@ -79,7 +79,7 @@ class RuleEvidence:
     idle_gap: SenderIdleGaps
     slow: Spans
     missing: Spans
-    untold: Spans
+    unexplained: Spans
 
     @classmethod
     def of(cls, seen: Observed) -> RuleEvidence:
@@ -93,7 +93,7 @@ class RuleEvidence:
             buffer, cwnd = full_buffer(seen), full_congestion_window(seen)
         link = link_of()
         slow = slow_start(seen, link.spans, idle_gap.spans)
-        return cls(out, link, hole, window, buffer, cwnd, steady, idle_gap, slow, missing, still.untold)
+        return cls(out, link, hole, window, buffer, cwnd, steady, idle_gap, slow, missing, still.unexplained)
 
 
 def partition(seen: Observed, shown: RuleEvidence) -> Cells:
@@ -101,7 +101,7 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
     spans = (
         shown.out.spans, shown.link.spans, shown.hole.spans, shown.window.spans, shown.window.zero,
         shown.buffer, shown.steady, shown.slow, Spans(shown.idle_gap.begin, shown.idle_gap.end),
-        shown.missing, shown.untold,
+        shown.missing, shown.unexplained,
     )  # fmt: skip
     last = seen.sends.time_ns[seen.fresh[-1:]]
     places: list[ArrayLike] = [*(edge for each in spans for edge in each), shown.out.certain_end, last]
@@ -117,7 +117,7 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
     rules: tuple[tuple[Array, Limit, ArrayLike, ArrayLike], ...] = (
         (shown.slow.holds(begin), Limit.SLOW_START, none, True),
         (shown.steady.holds(begin), Limit.SENDER_BUFFER, none, False),
-        (shown.untold.holds(begin), Limit.UNKNOWN, none, True),
+        (shown.unexplained.holds(begin), Limit.UNKNOWN, none, True),
         (idle_gap >= 0, Limit.APPLICATION, np.append(shown.idle_gap.part, 0)[idle_gap], True),
         (shown.buffer.holds(begin), Limit.SENDER_BUFFER, none, True),
         (shown.window.spans.holds(begin), Limit.RECEIVER_WINDOW, none, True),

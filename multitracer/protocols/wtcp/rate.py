@@ -208,18 +208,18 @@ class RateControl:
         self._delta = config.delta
         self._arrived_ns: int | None = None
         self._is_cut = False
-        self._is_untold = False
+        self._is_unreported = False
         self._told_serial = -1
 
     @property
     def is_pending(self) -> bool:
         """Whether the sender has not yet confirmed that it uses the newest rate."""
-        return self._is_untold or self._told_serial >= 0
+        return self._is_unreported or self._told_serial >= 0
 
     def note_told(self, serial: int) -> None:
         """Record that the newest rate is sent in the acknowledgment with this serial number."""
-        if self._is_untold:
-            self._is_untold = False
+        if self._is_unreported:
+            self._is_unreported = False
             self._told_serial = serial
 
     def note_late(self, age: int) -> None:
@@ -323,7 +323,7 @@ class RateControl:
     def _change(self, rate_bps: float, cause: RateCause, now_ns: int) -> None:
         self._is_cut = rate_bps < self.rate_bps
         self.rate_bps = self._config.bounded_bps(rate_bps)
-        self._is_untold = True
+        self._is_unreported = True
         self._report(
             RateChanged(
                 time_ns=now_ns,
