@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from parsers._capture.time_unit import force_time_unit, forced_tick_ns
+    from parsers._capture.forced import force_reading, forced_reading
     from parsers._chunks import Chunks, PacketBlock, first_packet_ns, is_plain, read_capture, read_flow
     from parsers._contents import contents_of
     from parsers._format import HEAD_BYTES, Format, Match
@@ -37,8 +37,8 @@ __all__ = [
     "contents_of",
     "detect",
     "first_packet_ns",
-    "force_time_unit",
-    "forced_tick_ns",
+    "force_reading",
+    "forced_reading",
     "formats",
     "installed",
     "is_map",
@@ -65,8 +65,8 @@ _LAZY = {
     "contents_of": "parsers._contents",
     "detect": "parsers._read",
     "first_packet_ns": "parsers._chunks",
-    "force_time_unit": "parsers._capture.time_unit",
-    "forced_tick_ns": "parsers._capture.time_unit",
+    "force_reading": "parsers._capture.forced",
+    "forced_reading": "parsers._capture.forced",
     "formats": "parsers._registry",
     "installed": "parsers._registry",
     "is_map": "parsers._stream",

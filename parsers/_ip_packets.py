@@ -87,8 +87,10 @@ def read_ip_packets(path: str | os.PathLike[str]) -> Iterator[IpPacket]:
         before += len(records)
 
 
-def read_records(path: str | os.PathLike[str]) -> Iterator[PacketRecords]:
+def read_records(path: str | os.PathLike[str], source: SourceFile | None = None) -> Iterator[PacketRecords]:
     """Yield the packet records of a capture, many at a time; their bytes stay valid until the next ones.
+
+    The facts of the file are stored in `source`, if there is one.
 
     Raises
     ------
@@ -99,7 +101,7 @@ def read_records(path: str | os.PathLike[str]) -> Iterator[PacketRecords]:
         fmt = format_of_capture(stream)
         if fmt.blocks is None:
             raise InputError(f"{stream.path}: this is {fmt.name}, but the file must be pcap or pcapng")
-        yield from fmt.blocks(stream, SourceFile(stream.path, fmt.name))
+        yield from fmt.blocks(stream, source or SourceFile(stream.path, fmt.name))
 
 
 def packets_of(records: PacketRecords, first_frame: int) -> Iterator[IpPacket]:

@@ -6,14 +6,25 @@ It drives tshark through pyshark, at some hundred packets a second; use it to lo
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multitracer.errors import CollectorError, FormatError, InputError, MultiTracerError, PreflightError
+from multitracer.captured import SourceFile
+from multitracer.errors import (
+    CollectorError,
+    FormatError,
+    InputError,
+    MultiTracerError,
+    PreflightError,
+    UnknownFormatError,
+)
+from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
+from parsers._capture.time_unit import forced_tick_ns
+from parsers._ip_packets import read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,9 +74,14 @@ def dissect(
     pyshark = _pyshark()
     # An absolute path cannot be taken for an option.
     absolute = str(Path(path).absolute())
+    own = _own_times(path)
     capture = pyshark.FileCapture(absolute, display_filter=display_filter, keep_packets=False)
     try:
-        yield from (_dissected(packet) for packet in islice(capture, max_packets))
+        before = 0
+        for packet in map(_dissected, islice(capture, max_packets)):
+            time_ns = None if own is None else next(islice(own, packet.frame - before - 1, None), None)
+            before = packet.frame
+            yield packet if time_ns in (None, NOT_A_TIME) else replace(packet, time_ns=time_ns)
         capture.close()
     except pyshark.tshark.tshark.TSharkNotFoundException as error:
         raise PreflightError("tshark is not installed; run sudo apt-get install tshark") from error
@@ -80,6 +96,28 @@ def _pyshark() -> Any:
     except ImportError as error:
         raise PreflightError("pyshark is not installed; run pip install 'multitracer[wireshark]'") from error
     return pyshark
+
+
+def _own_times(path: str | os.PathLike[str]) -> Iterator[int] | None:
+    """Return the times of a capture's packets as MultiTracer reads them, ns since 1970; None if Wireshark's hold.
+
+    Raises
+    ------
+    InputError, UnknownFormatError, FormatError
+        If a unit of time is forced, and the file is neither pcap nor pcapng.
+    """
+    source = SourceFile(os.fspath(path), "")
+    blocks = read_records(path, source)
+    is_forced = forced_tick_ns() is not None
+    try:
+        first = next(blocks, None)
+    except (InputError, UnknownFormatError, FormatError):
+        if is_forced:
+            raise
+        return None  # Wireshark reads more formats
+    if first is None or not (is_forced or source.guessed_unit):
+        return None
+    return chain(first.time_ns.tolist(), chain.from_iterable(block.time_ns.tolist() for block in blocks))
 
 
 def _dissected(packet: Any) -> WiresharkPacket:

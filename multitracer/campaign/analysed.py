@@ -27,6 +27,7 @@ from multitracer.campaign.store import ATTEMPTS, SPOOLS, Store
 from multitracer.errors import InputError, MultiTracerError
 from multitracer.recording.read import read
 from multitracer.words import printable, size
+from parsers import force_reading
 
 if TYPE_CHECKING:
     Tables = dict[str, pa.Table]
@@ -49,6 +50,8 @@ class AnalysisTask:
     """Session that the input contained when it was last read; None if it is not in the catalogue."""
     bytes: int = 0
     """Size of the session's files when it was listed, in bytes."""
+    forced: tuple[tuple[str, object], ...] = ()
+    """How its captures are read whatever they say, as `parsers.force_reading` takes it: workers are told so."""
 
     @property
     def attempt(self) -> str:
@@ -73,7 +76,8 @@ def spool_session(store: Store, task: AnalysisTask) -> str:
         If the spool cannot be written; a `StoreError` if a store does not answer.
     """
     store.put(task.attempt, str(os.getpid()).encode("ascii"), lasting=False)
-    outcome, tables = _outcome(task)
+    with force_reading(**dict(task.forced)):
+        outcome, tables = _outcome(task)
     store.put(task.spool, packed(tables), lasting=False)
     store.remove(task.attempt)
     return outcome
@@ -204,7 +208,7 @@ def spool_alone(store: Store, task: AnalysisTask, *, most_bytes: int | None = No
     limit = most_bytes or int(_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     words = {
         "store": store.address, "paths": task.candidate.paths, "state": task.state,
-        "session": task.session, "most_bytes": limit,
+        "session": task.session, "most_bytes": limit, "forced": dict(task.forced),
     }  # fmt: skip
     command = [sys.executable, "-m", __name__]
     done = subprocess.run(
@@ -236,7 +240,8 @@ def main() -> None:
     words = json.loads(sys.stdin.buffer.read())
     most = int(words["most_bytes"])
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    task = AnalysisTask(candidate_of(tuple(words["paths"])), words["state"], words["session"])
+    forced = tuple(words["forced"].items())
+    task = AnalysisTask(candidate_of(tuple(words["paths"])), words["state"], words["session"], forced=forced)
     try:
         sys.stdout.write(spool_session(store_at(words["store"]), task))
     except StoreError as error:

@@ -94,12 +94,15 @@ class Candidate:
         return find_inputs(*self.paths)
 
     def state(self) -> str:
-        """Return a hash of names, sizes and modification times of its files; "" if they cannot be listed."""
+        """Return a hash of names, sizes and modification times of its files; "" if they cannot be listed.
+
+        It is another one if captures are forced to be read in another way.
+        """
         return self.state_and_bytes()[0]
 
     def state_and_bytes(self) -> tuple[str, int]:
         """Return the hash of `state`, and the size of all files in bytes."""
-        facts = hashlib.sha256()
+        facts = _begun()
         size = 0
         try:
             for relative, path in self._files():
@@ -128,19 +131,27 @@ class Candidate:
 def content_of(inputs: Inputs) -> str:
     """Return the SHA-256 over names and contents of the logs and the manifest, as 64 hexadecimal digits.
 
+    It is another one if captures are forced to be read in another way (`parsers.force_reading`).
+
     Raises
     ------
     OSError
         If a file cannot be read.
     """
     base = str(inputs.folder) if inputs.folder is not None else None
-    total = hashlib.sha256()
+    total = _begun()
     for path in sorted(path for path in inputs.paths if os.path.isfile(path)):  # noqa: PTH113
         name = os.path.basename(path) if base is None else os.path.relpath(path, base)  # noqa: PTH119
         with open(path, "rb") as stream:  # noqa: PTH123
             own = hashlib.file_digest(stream, "sha256")
         total.update(os.fsencode(name) + b"\0" + own.digest())
     return total.hexdigest()
+
+
+def _begun() -> hashlib._Hash:
+    """Return a hash that begins with how captures are forced to be read: sessions read otherwise have changed."""
+    forced = parsers.forced_reading()
+    return hashlib.sha256(repr(sorted(forced.items())).encode() if forced else b"")
 
 
 def candidates(
@@ -333,7 +344,7 @@ class RemoteCandidate(Candidate):
         return tuple(_files(Remote(path).below()) for path in self.paths)
 
     def _sum(self, listed: tuple[tuple[Item, ...], ...]) -> str:
-        facts = hashlib.sha256()
+        facts = _begun()
         for path, items in zip(self.paths, listed, strict=True):
             if not items:
                 return ""

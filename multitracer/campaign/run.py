@@ -19,6 +19,7 @@ from multitracer.campaign.remote import is_url
 from multitracer.campaign.store import ATTEMPTS
 from multitracer.errors import InputError
 from multitracer.words import portable
+from parsers import forced_reading
 
 if TYPE_CHECKING:
     import os
@@ -306,13 +307,14 @@ class _Run:
         known = self._committer.known
         sessions = {key for key, each in known.items() if each.session is not None}
         self._waiting.clear()
+        forced = tuple(forced_reading().items())
         for candidate in sessions_in(inputs, known=sessions, passed_over=self.progress.passed_over):
             session, before, _ = known.get(candidate.key, _UNKNOWN)
             state, size = candidate.state_and_bytes()
             if state and state == before and not (retry and session is None):
                 self.progress.unchanged += 1
             elif self._has_come(candidate):
-                yield AnalysisTask(candidate, state, session, size)
+                yield AnalysisTask(candidate, state, session, size, forced)
             else:
                 self._waiting.add(candidate.key)
         if self._arrivals is not None:

@@ -5,12 +5,16 @@ A named range of seconds on a figure's axis (`plot --trend`, `--mark`) is writte
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
 
@@ -85,13 +89,38 @@ debug_option = click.option(
 """Option --debug; the program that runs the command evaluates it."""
 
 
-time_unit_option = click.option(
-    "--time-unit",
-    type=click.Choice(["s", "ms", "us", "ns"]),
-    help="Read the time stamps of captures (pcap, pcapng) in this unit, whatever the files name. Default: "
-    "the unit that the file names, unless its times are impossible.",
-)
-"""Option --time-unit; `parsers.force_time_unit` makes it hold while the command runs."""
+FORCING = {
+    "time_unit": click.option(
+        "--time-unit",
+        type=click.Choice(["s", "ms", "us", "ns"]),
+        help="Read the time stamps of captures (pcap, pcapng) in this unit, whatever the files name. Default: "
+        "the unit that the file names, unless its times are impossible.",
+    )
+}
+"""Options that say how captures are read, whatever the files say, by the name that `parsers.force_reading` knows.
+
+Their default must be None: the file decides. Every command that reads captures has all of them.
+"""
+
+
+def forces_reading(function: Callable[..., object]) -> Callable[..., object]:
+    """Add the options of `FORCING` to a command; used as a decorator.
+
+    They hold while the command runs; the command does not get them.
+    """
+
+    @functools.wraps(function)
+    def command(*arguments: Any, **values: Any) -> object:
+        forced = {name: value for name in FORCING if (value := values.pop(name)) is not None}
+        if forced:
+            from parsers import force_reading
+
+            click.get_current_context().with_resource(force_reading(**forced))
+        return function(*arguments, **values)
+
+    for add in reversed(FORCING.values()):
+        command = add(command)
+    return command
 
 
 pool_option = click.option(

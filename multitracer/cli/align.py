@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import debug_option, examples, named_input, named_page, time_unit_option
+from multitracer.cli._options import debug_option, examples, forces_reading, named_input, named_page
 
 if TYPE_CHECKING:
     from multitracer.cli._clocks import Aligned
@@ -37,17 +37,10 @@ if TYPE_CHECKING:
     help="Write the tables clock_edges and clock_mapping into the session's folder `tables` (default), "
     "or do not change the session.",
 )
-@time_unit_option
+@forces_reading
 @debug_option
-def command(  # noqa: PLR0913  # one for each option
-    inputs: tuple[str, ...],
-    *,
-    as_json: bool,
-    reference: str | None,
-    output: str | None,
-    theme: ThemeName,
-    keep: bool,
-    time_unit: str | None,
+def command(
+    inputs: tuple[str, ...], *, as_json: bool, reference: str | None, output: str | None, theme: ThemeName, keep: bool
 ) -> None:
     """Estimate offset, drift, error and steps between the clocks of a session, or of two or more files.
 
@@ -58,10 +51,6 @@ def command(  # noqa: PLR0913  # one for each option
     from multitracer.cli._clocks import aligned, show, write_json
     from multitracer.cli._output import check_output, page, standard_output, warn
 
-    if time_unit is not None:
-        from parsers import force_time_unit
-
-        click.get_current_context().with_resource(force_time_unit(time_unit))
     alignment = aligned(inputs, reference=reference, evidence=output is not None)
     check_output(output, alignment.recording.inputs.paths)
     for sentence in [*alignment.recording.notes, *alignment.clocks.warnings]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import CommandGroup, assets_option, debug_option, examples, named, target
+from multitracer.cli._options import CommandGroup, assets_option, debug_option, examples, forces_reading, named, target
 from multitracer.errors import InputError
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def command() -> None:
     "--watch", "watched", is_flag=True,
     help="Run until Ctrl-C, and add each new session when its files are complete.",
 )  # fmt: skip
+@forces_reading
 @debug_option
 def run(inputs: tuple[str, ...], campaign: str, jobs: int, cluster: str | None, *, retry: bool, watched: bool) -> None:
     """Add every session below the INPUTs to a campaign.
@@ -168,6 +169,7 @@ def query(campaign: str, sql: str, form: str | None, output: str | None) -> None
          "sessions are read again.",
 )  # fmt: skip
 @assets_option
+@forces_reading
 @debug_option
 def report(campaign: str, folder: str, assets: str, *, with_reports: bool) -> None:
     """Write one page about all sessions: quality, bad places, causes, and the worst intervals.

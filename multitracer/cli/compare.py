@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from multitracer.cli._options import debug_option, examples, named, named_page
+from multitracer.cli._options import debug_option, examples, forces_reading, named, named_page
 
 if TYPE_CHECKING:
     from multitracer.campaign.compared import ComparedSides
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Also draw the comparison and write the page to this .html file.",
 )
+@forces_reading
 @debug_option
 def command(first: str, second: str | None, by: str | None, form: Literal["json"] | None, output: str | None) -> None:
     """Compare two sets of sessions, A and B: difference of the means and its significance.

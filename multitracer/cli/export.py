@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from multitracer.cli._options import CommandGroup, FiniteRange, debug_option, examples, named, target
+from multitracer.cli._options import CommandGroup, FiniteRange, debug_option, examples, forces_reading, named, target
 from multitracer.cli._reading import InputChoice, reads_captures
 from multitracer.errors import InputError
 
@@ -223,6 +223,7 @@ def tables(reading: InputChoice, output: str, form: Literal["parquet", "csv"]) -
     "--receiver", type=target, metavar="FILE", help="Capture of the same packets, recorded at the receiver of the data."
 )
 @click.option("--csv", "form", flag_value="csv", default="csv", help="Write the segments as CSV (the default).")
+@forces_reading
 @debug_option
 def segments(file: str, receiver: str | None, form: str) -> None:
     """Write the TCP segments of a capture to standard output, with a verdict on each retransmission.
@@ -439,6 +440,7 @@ def _write_series(folder: Path, series: Table, origin_ns: int, begin_ns: int | N
     help="Quantity that colours the route: a column of the table radio, speed_mps, or none. Default: "
     "RSRP, else the first signal level that was recorded.",
 )
+@forces_reading
 @debug_option
 def route(session: tuple[str, ...], output: str, colour: str | None) -> None:
     """Write the route of a drive for map programs, coloured by a quantity.
@@ -483,6 +485,7 @@ def route(session: tuple[str, ...], output: str, colour: str | None) -> None:
     required=True,
     help="Replace addresses and names, round positions, and remove payload (required).",
 )
+@forces_reading
 @debug_option
 def session(session: str, output: str, anonymize: bool) -> None:
     """Write a copy of a session that can be shared.

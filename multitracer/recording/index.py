@@ -24,7 +24,7 @@ import numpy as np
 from multitracer import __version__
 from multitracer.captured import CaptureInterface, SourceFile
 from multitracer.tables import NOT_A_TIME
-from parsers import forced_tick_ns
+from parsers import forced_reading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -176,7 +176,7 @@ def _state(path: str) -> Document:
             "size": status.st_size,
             "changed_ns": status.st_mtime_ns,
             "digest": _digest(file, status.st_size),
-            "time_unit_ns": forced_tick_ns(),
+            "forced": forced_reading(),
         }
 
 

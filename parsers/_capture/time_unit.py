@@ -7,14 +7,12 @@ clocks of TCP timestamps run a thousand times too fast beside them.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from multitracer.captured import CaptureMark, SourceFile
+from parsers._capture.forced import FORCED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from parsers._packets.layers import PacketRecords
 
 UNITS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
@@ -30,28 +28,10 @@ _RATE_SHARE = 0.15
 _FEWEST_TICKS = 10
 _NAMES = {1_000_000_000: "s", 1_000_000: "ms", 1_000: "µs", 1: "ns"}
 
-_forced: list[int] = []
-"""Length of the forced unit, ns; empty without one. Of the process, as threads of a reading need it, too."""
-
-
-@contextmanager
-def force_time_unit(unit: str) -> Iterator[None]:
-    """Read the time stamps of captures (pcap, pcapng) in this unit, whatever the files say.
-
-    Parameters
-    ----------
-    unit : {"s", "ms", "us", "ns"}
-    """
-    _forced.append(UNITS[unit])
-    try:
-        yield
-    finally:
-        _forced.pop()
-
 
 def forced_tick_ns() -> int | None:
-    """Return the length of the forced unit, ns; None if none is forced."""
-    return _forced[-1] if _forced else None
+    """Return the length of the unit that --time-unit forces, ns; None if none is forced."""
+    return UNITS.get(str(FORCED[-1].get("time_unit"))) if FORCED else None
 
 
 def note_guess(source: SourceFile, tick_ns: int, declared_ns: int) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.recording.read import Need, read
-from parsers import force_time_unit, read_capture
+from parsers import force_reading, read_capture
 from tests.parsers.frames import EPOCH_S, enhanced, frame, interface, option, section
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def test_a_device_that_counts_from_its_start_is_no_wrong_unit(tmp_path: Path, mo
 def test_a_forced_unit_of_pcapng(tmp_path: Path, unit: str, times: int) -> None:
     stamped = [(n, data) for n, (_, data) in enumerate(packets(0))]
     (tmp_path / "a.pcapng").write_bytes(as_pcapng(stamped, None, "<"))
-    with force_time_unit(unit):
+    with force_reading(time_unit=unit):
         (file,) = read_capture([str(tmp_path / "a.pcapng")]).files
     assert (file.last_ns, file.guessed_unit) == ((PACKETS - 1) * times, "")
 
@@ -145,6 +145,6 @@ def test_a_forced_unit_of_pcapng(tmp_path: Path, unit: str, times: int) -> None:
 def test_a_forced_unit_of_pcap(tmp_path: Path, unit: str, times: int) -> None:
     stamped = [(EPOCH_S, n * 13, data) for n, (_, data) in enumerate(packets(0))]
     (tmp_path / "a.pcap").write_bytes(as_pcap(stamped, US, "<"))
-    with force_time_unit(unit):
+    with force_reading(time_unit=unit):
         (file,) = read_capture([str(tmp_path / "a.pcap")]).files
     assert (file.last_ns or 0) - EPOCH_S * 10**9 == (PACKETS - 1) * 13 * times

@@ -149,7 +149,8 @@ def _write_one(row: Row, path: Path, request: Request) -> None:
     inputs = next(candidates([str(row["path"])])).inputs()
     if content_of(inputs)[:DIGITS] != row["session"]:
         raise InputError(
-            f"{row['path']}: the session has changed since the last `campaign run`; run `campaign run` again"
+            f"{row['path']}: the session has changed since the last `campaign run`, or that run had other options "
+            "on how captures are read; give the same options, or run `campaign run` again"
         )
     title = printable(row["name"] or row["session"])
     write_report(read(inputs), path, replace(request, title=title))
