@@ -18,6 +18,7 @@ from multitracer.analysis.two_points import match
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause, judge_all
 from multitracer.errors import InputError
 from multitracer.recording.places import vantage_of
+from multitracer.recording.short_transfers import is_alone
 from multitracer.recording.transfer import Transfer
 from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA
@@ -101,17 +102,12 @@ def segment_verdicts(recording: Recording, capture: Capture) -> SegmentVerdicts:
     judged.cause[resent] = RetransmissionCause.UNKNOWN
     judged.necessity[resent] = Necessity.UNDECIDED
     sides = np.unique(partition.direction[resent])
-    if _is_alone(recording, capture):
+    if is_alone(recording, capture):
         _judge_all(judged, recording, capture, sides)
     else:
         for side in sides.tolist():
             _judge(judged, recording, capture, side)
     return judged
-
-
-def _is_alone(recording: Recording, capture: Capture) -> bool:
-    """Return whether a capture is the only log of the recording."""
-    return not recording.inputs.listed and all(other is capture or not len(other) for other in recording.captures)
 
 
 def _judge_all(judged: SegmentVerdicts, recording: Recording, capture: Capture, sides: Array) -> None:

@@ -9,6 +9,7 @@ read at once; each log is parsed when it is first asked for, and at most once.
   recording.
 - `places.py` finds one connection at every capture point, and which endpoint sent the data.
 - `transfer.py` holds one direction of a connection in every log, with its series.
+- `short_transfers.py` computes many short transfers of one capture together.
 - `join.py` maps each TCP segment to the link frames that carried it.
 
 Rules: connection numbers are those of the recording, from 1. A table that a log returned is shared and never

@@ -124,6 +124,20 @@ def test_whatever_was_captured_connections_do_not_meet(seed: int) -> None:
         assert judged_together(analysis, vantage) == judged_alone(analysis, vantage)
 
 
+@pytest.mark.parametrize("seed", seeds(20))
+def test_what_is_computed_together_is_what_is_computed_alone(seed: int) -> None:
+    segments = outlier(Random(seed))
+    together, alone = (analyse(capture(segments)) for _ in range(2))
+    chosen = np.arange(0, len(alone.connections), 1 + seed % 2)
+    groups = list(together.prepare(chosen))
+    assert np.concatenate([numbers for numbers, *_ in groups]).tolist() == chosen.tolist()
+    for number in range(1, len(alone.connections) + 1):
+        for name in ("tcp_segments", "sack_blocks", "rtt_samples"):
+            ours, theirs = (getattr(each, name)(number) for each in (together, alone))
+            for column in theirs.schema.names:
+                assert np.array_equal(ours[column], theirs[column]), (name, column)
+
+
 def test_a_clock_that_began_with_the_capture_changes_no_verdict() -> None:
     sent = [Segment(0, 1, 100, time_ns=START_NS), Segment(0, 51, 100, time_ns=START_NS + 5 * MS)]
     since_boot = [replace(s, time_ns=(s.time_ns or 0) - START_NS) for s in sent]

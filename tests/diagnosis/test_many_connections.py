@@ -1,22 +1,30 @@
-"""Verdicts on thousands of connections that all retransmit cost little beside the rest."""
+"""Verdicts on thousands of connections that all retransmit cost little beside the rest, and so does a group of them."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
+from multitracer.analysis.segments import segment_rows
+from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.segments.segment_class import SegmentClass
+from multitracer.diagnosis.limits.group import group_of
 from multitracer.diagnosis.segment_verdicts import segment_verdicts
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.read import read
+from multitracer.recording.short_transfers import transfers_of
+from multitracer.recording.transfer import Transfer
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import ACK, MS, START_NS, SYN, Segment
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from multitracer.analysis.segments.examination import Examination
 
 CONNECTIONS = 2_000
 MOST_S = 1.0
@@ -51,3 +59,48 @@ def test_verdicts_on_thousands_of_connections_take_less_than_a_second(path: Path
     found = segment_verdicts(recording, capture)
     assert time.process_time() - begin < MOST_S
     assert (found.kind == SegmentClass.RETRANSMISSION).sum() == 2 * CONNECTIONS
+
+
+def count_examinations(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """Return a list that grows with each examination of segments."""
+    calls: list[None] = []
+
+    def counted(*given: Any) -> Examination:
+        calls.append(None)
+        return examine(*given)
+
+    monkeypatch.setattr(segment_rows, "examine", counted)
+    return calls
+
+
+def test_short_transfers_are_judged_together_as_each_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording, other = (read(find_inputs(str(path))) for _ in range(2))
+    rows = [7, 3, *range(100, 400)]
+    calls = count_examinations(monkeypatch)
+    together = transfers_of(recording, recording.captures[0], rows)
+    for transfer in together:
+        assert len(transfer.verdicts) == 2
+        recording.captures[0].analysis.rtt_samples(transfer.at_sender.connection)
+    blocks = len(rows)  # of a connection with SACK blocks the round trips are measured alone
+    assert len(calls) <= blocks + 5
+    for row, transfer in list(zip(rows, together, strict=True))[::20]:
+        alone = Transfer.of(other, row + 1)
+        for name in ("sender", "sacks", "verdicts"):
+            ours, theirs = getattr(transfer, name), getattr(alone, name)
+            assert all(np.array_equal(ours[column], theirs[column]) for column in theirs.schema.names), name
+
+
+def test_a_group_of_short_connections_is_examined_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    segments = []
+    for pair in range(300):
+        begin_ns = START_NS + pair * MS
+        sends = [Segment(0, 0, flags=SYN), Segment(1, 0, flags=SYN | ACK, ack=1), Segment(0, 1, ack=1)]
+        sends += [Segment(0, 1, 20, ack=1), Segment(1, 1, 20, ack=21), Segment(0, 21, ack=21)]
+        segments += [replace(s, pair=pair, time_ns=begin_ns + i * MS) for i, s in enumerate(sends)]
+    segments.sort(key=lambda each: each.time_ns or 0)
+    recording = read(find_inputs(str(write_pcap(tmp_path / "short.pcap", segments))))
+    calls = count_examinations(monkeypatch)
+    group = group_of(recording)
+    assert group is not None
+    assert len(group.members) == 300
+    assert len(calls) < 10, "each alone costs two milliseconds"

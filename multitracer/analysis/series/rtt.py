@@ -48,16 +48,17 @@ class Provenance(IntEnum):
 
 
 def rtt_samples(connection: Connections) -> Table:
-    """Return RTT_SAMPLES of a connection."""
-    pairs = [connection.exact_pairs, connection.echoes, _sacked_once(connection)]
+    """Return RTT_SAMPLES of a connection, or of several one after the other; of several, without those by SACK."""
+    pairs = [connection.exact_pairs, connection.echoes]
+    pairs += [_sacked_once(connection)] if len(connection.bounds) == 2 else []
     sent, answer = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
-    provenance = np.repeat(np.arange(3, dtype=np.uint8), [len(pair[0]) for pair in pairs])
+    provenance = np.repeat(np.arange(len(pairs), dtype=np.uint8), [len(pair[0]) for pair in pairs])
     place = np.empty_like(connection.order)
     place[connection.order] = np.arange(len(place))
     time_ns = connection.capture.segments["time_ns"][connection.group.rows]
     columns = {
         "time_ns": time_ns[answer],
-        "reverse": sent >= connection.group.bounds[1],
+        "reverse": connection.group.direction_of(sent) & 1 == 1,
         "row": place[sent],
         "answer_row": place[answer],
         "rtt_ns": between_ns(time_ns[sent], time_ns[answer]),

@@ -19,7 +19,7 @@ from multitracer.diagnosis.limits.limited import Limited, limited
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.packets.packet_delays import HEADERS_BYTES
-from multitracer.recording.transfer import Transfer
+from multitracer.recording.short_transfers import transfers_of
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -257,11 +257,9 @@ def group_of(recording: Recording) -> ConnectionGroup | None:
     best = timed[_longest_group(pair, begin[timed], end[timed])].tolist()
     ordered = sorted(best, key=lambda row: (begin[row] - end[row], row))
     members = []
-    for row in ordered[:MOST]:
-        number = capture.offset + row + 1
-        transfer = Transfer.of(recording, number)
+    for row, transfer in zip(ordered[:MOST], transfers_of(recording, capture, ordered[:MOST]), strict=True):
         if not transfer.without_time:
-            members.append(GroupConnection(number, int(begin[row]), limited(transfer)))
+            members.append(GroupConnection(capture.offset + row + 1, int(begin[row]), limited(transfer)))
     members.sort(key=lambda each: -each.limited.total_s)
     return ConnectionGroup(sorted(capture.offset + row + 1 for row in best), members) if members else None
 
