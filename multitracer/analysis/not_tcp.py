@@ -41,6 +41,21 @@ _HELP = {
 """What would help, by the begin of a content's name."""
 _OTHER_HELP = "the log of the program that sent them (for example of iperf3 --json), or a capture of TCP"
 
+_PINGS = frozenset({"ICMP", "ICMPv6"})
+_UPKEEP = _PINGS | {
+    "DHCP", "DHCPv6", "DNS", "IGMP", "LLMNR", "NTP", "NetBIOS", "OSPF", "PIM", "SNMP", "SSDP", "VRRP", "arp", "eapol",
+    "lldp", "mDNS", "pppoe-discovery", "ptp", "rarp", "slow-protocols",
+}  # fmt: skip
+"""Contents that a network has without any transfer."""
+_UPKEEP_HELP = (
+    "a capture made while the transfer runs, on the interface that it uses, and without a filter: these packets only "
+    "keep a network going (addresses, names, time)"
+)
+_PING_HELP = (
+    "for the delay of pings their output (ping -D), which is read; for a transfer a capture made while it runs, on "
+    "the interface that it uses, and without a filter"
+)
+
 
 def not_tcp(files: Sequence[SourceFile]) -> str:
     """Return a sentence on what the files hold, of which no packet is a segment, and on what would help."""
@@ -56,7 +71,7 @@ def not_tcp(files: Sequence[SourceFile]) -> str:
     looked = sum(each.packets for each in listed)
     part = f" (of the first {looked:,} packets)" if looked < packets else ""
     holds = f"None of the {packets:,} packets holds" if packets > 1 else "The only packet does not hold"
-    helps = _help(listed[0].name) if listed else _OTHER_HELP
+    helps = _help([each.name for each in listed])
     return (
         f"{holds} a TCP segment, so nothing was analysed. Found{part}: {what or 'nothing known'}. What would "
         f"help: {helps}."
@@ -75,5 +90,11 @@ def _in_words(content: Content, listed: Sequence[Content]) -> str:
     return f"{content.name}, {count(content.packets, 'packet')}{much}"
 
 
-def _help(name: str) -> str:
+def _help(names: Sequence[str]) -> str:
+    """Return what would help, by the largest content that may be a transfer; of other contents by all of them."""
+    transfers = [name for name in names if not all(part in _UPKEEP for part in name.split(" and "))]
+    is_upkeep = len(transfers) < len(names) and set(transfers) <= {"llc"}  # beside these it is spanning tree
+    if is_upkeep:
+        return _PING_HELP if names[0] in _PINGS else _UPKEEP_HELP
+    name = transfers[0] if transfers else ""
     return next((help_ for begin, help_ in _HELP.items() if name.startswith(begin)), _OTHER_HELP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pytest
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import ACK, FIN, START_NS, SYN, Segment
 from tests.cli.program import call
+from tests.parsers import frames as build
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +37,48 @@ def test_a_capture_of_udp_443_is_not_good_and_says_what_it_is(reports: Path) -> 
     done = call("diagnose", path, status=1)
     assert "UDP port 443, as QUIC uses it" in done.stderr
     assert "What would help: a log of the program at one end (qlog)" in done.stderr
+
+
+def _ethernet(kind: int, payload: bytes) -> bytes:
+    return build.ethernet(payload, kind)
+
+
+def _udp(source: int, destination: int, payload: bytes = bytes(300)) -> bytes:
+    header = struct.pack(">HHHH", source, destination, 8 + len(payload), 0)
+    return build.ethernet(build.ipv4(header + payload, protocol=17))
+
+
+_ARP, _LLDP, _STP = (
+    _ethernet(0x0806, bytes(46)),
+    _ethernet(0x88CC, bytes(60)),
+    _ethernet(38, b"\x42\x42\x03" + bytes(43)),
+)
+_DHCP, _NAME, _MEDIA = _udp(68, 67), _udp(40_000, 53, bytes(30)), _udp(5004, 5004)
+_PING = build.ethernet(build.ipv4(b"\x08\0" + bytes(62), protocol=1))
+_UPKEEP, _PINGED = "these packets only keep a network going", "their output (ping -D)"
+
+
+@pytest.mark.parametrize(
+    ("frames", "helps"),
+    [
+        ([_DHCP], _UPKEEP),
+        ([_NAME, _ARP], _UPKEEP),
+        ([_DHCP, _STP, _STP, _STP, _STP, _STP, _STP, _STP, _STP], _UPKEEP),
+        ([_LLDP, _ARP], _UPKEEP),
+        ([_PING, _PING, _ARP], _PINGED),
+        ([_STP], "the right link type"),
+        ([_DHCP, _DHCP, _MEDIA], "iperf3"),
+        ([_MEDIA], "iperf3"),
+    ],
+)
+def test_the_advice_fits_what_there_is(tmp_path: Path, frames: list[bytes], helps: str) -> None:
+    """A capture of DHCP was advised to bring the log of iperf3."""
+    (tmp_path / "a.pcap").write_bytes(build.pcap_file(frames))
+    said = call("diagnose", tmp_path / "a.pcap", status=1).stderr
+    assert helps in said.split("What would help: ")[1]
+    assert [other for other in (_UPKEEP, _PINGED, "iperf3") if other in said] == [helps] * (
+        helps != "the right link type"
+    )
 
 
 @pytest.mark.parametrize("native", [True, False])
@@ -139,3 +183,10 @@ def test_a_single_piece_of_data_far_below_the_first_number_is_no_bug(tmp_path: P
     ]
     timed = [replace(each, time_ns=START_NS + time_us * 1000) for time_us, each in segments]
     assert "Connection 1" in call("diagnose", "--direction", "reverse", write_pcap(tmp_path / "a.pcap", timed)).stdout
+
+
+@pytest.mark.parametrize("name", ["dhcp-option-33.pcap", "dhcp-rfc4388.pcap", "lldp_8023_mtu-oobr.pcap"])
+def test_the_advice_for_captures_of_a_network_alone(fixture_folder: Path, name: str) -> None:
+    if not (fixture_folder / "tcpdump" / name).exists():
+        pytest.skip(f"no {name}")
+    assert _UPKEEP in call("diagnose", fixture_folder / "tcpdump" / name, status=1).stderr
