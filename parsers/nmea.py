@@ -7,18 +7,20 @@ is that of the receiver; if the log contains no date, fixes have no time. Text a
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
+
+import numpy as np
 
 from multitracer.errors import FormatError
 from multitracer.protocols.position import Epochs, NmeaError, sentence
+from multitracer.tables import NOT_A_TIME, Table
 from parsers._format import Format, Match
 from parsers._text.collector_log import Positions
 from parsers._text.lines import LogLines
 
-if TYPE_CHECKING:
-    from multitracer.tables import Table
-
 _BEGIN = re.compile(rb"(?<!\")(\$[A-Z]{2}[A-Z0-9]{3,8},[^*$\r\n]{0,240}\*[0-9A-Fa-f]{2})")
+_SAME_DEG = 1e-5
+"""Distance of two positions that are one, a metre: sentences of one fix have different numbers of decimals."""
 _REPORT = re.compile(rb'^[^#\n]{0,60}\{ ?"class": ?"[A-Z]', re.MULTILINE)
 
 
@@ -61,7 +63,35 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         lines.warn("no NMEA sentence contains the date, so the positions have no times")
     missing = log.nowhere.note(lines)
     provenance = lines.provenance(path, FORMAT.name, sentences=sentences, missing=missing)
-    return {"position": log.rows.table(provenance)}
+    return {"position": _joined(log.rows.table(provenance))}
+
+
+def _joined(table: Table) -> Table:
+    """Return POSITION with one row for each time, if sentences of other times stood between those of one.
+
+    Each value is the first one known; the line is the first one of that time. Rows of one time at different places
+    stay apart: some receivers repeat a time.
+    """
+    time_ns = table["fix_time_ns"]
+    order = np.lexsort((table["line"], time_ns))
+    ordered = time_ns[order]
+    begins = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)] | (ordered == NOT_A_TIME)
+    first = np.flatnonzero(begins)
+    for name in ("lat_deg", "lon_deg") if len(first) else ():
+        values = table[name][order]
+        spread = np.fmax.reduceat(values, first) - np.fmin.reduceat(values, first)
+        begins |= np.repeat(spread > _SAME_DEG, np.diff(np.append(first, len(order))))
+    first = np.flatnonzero(begins)
+    if len(first) == len(table):
+        return table
+    columns = {}
+    for name in table.schema.names:
+        known = np.where(table.missing(name)[order], len(order), np.arange(len(order)))
+        place = np.minimum.reduceat(known, first)
+        columns[name] = table[name][order][np.where(place == len(order), first, place)]
+    columns["fix"] = np.maximum.reduceat(table["fix"][order], first)
+    by_line = np.lexsort((columns["line"], columns["time_ns"]))
+    return Table(table.schema, {name: values[by_line] for name, values in columns.items()}, table.provenance)
 
 
 FORMAT = Format(

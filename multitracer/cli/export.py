@@ -370,7 +370,7 @@ def series(reading: InputChoice, output: str, direction: Literal["forward", "rev
     capture, only of radio and position. A file begins with label, unit, source and meaning of the series.
     --from and --to select an interval, but the values are computed from the complete connection.
     """
-    from multitracer.cli._output import replacing_folder
+    from multitracer.cli._output import replacing_folder, warn
     from multitracer.cli._reading import axis_bounds_ns, load, one
     from multitracer.recording.cut import warn_of_empty
     from multitracer.recording.transfer import Transfer
@@ -387,13 +387,18 @@ def series(reading: InputChoice, output: str, direction: Literal["forward", "rev
         radio_context = recording.radio_context()
         series, origin_ns = radio_context.series, radio_context.first_ns or 0
         bounds = reading.window.bounds_from(origin_ns)
+    if not any(map(len, series.values())):
+        raise InputError(
+            f"{recording.name}: no series can be written, because the logs have no TCP segment with a time, and no "
+            "reading of a radio or a position; `multitracer inspect` shows what they hold"
+        )
     with replacing_folder(output) as folder:
-        for table in series.values():
-            _write_series(folder, table, origin_ns, *bounds)
+        if not [table for table in series.values() if _write_series(folder, table, origin_ns, *bounds)]:
+            warn(f"{recording.name}: no file was written, because no series has a point between --from and --to")
 
 
-def _write_series(folder: Path, series: Table, origin_ns: int, begin_ns: int | None, end_ns: int | None) -> None:
-    """Write a series to `LABEL.csv`, unless it has no point within the bounds, the end not included.
+def _write_series(folder: Path, series: Table, origin_ns: int, begin_ns: int | None, end_ns: int | None) -> bool:
+    """Write a series to `LABEL.csv`; return whether it has a point within the bounds, the end not included.
 
     Comments have label, unit, source and meaning; then come a line of column names, and a row per point. The
     file name is our label (paper 004, section 4.5); no part of it comes from a capture. The column `seconds`
@@ -405,7 +410,7 @@ def _write_series(folder: Path, series: Table, origin_ns: int, begin_ns: int | N
     kept = series if begin_ns is None else series.take(series["time_ns"] >= begin_ns)
     kept = kept if end_ns is None else kept.take(kept["time_ns"] < end_ns)
     if not len(kept):
-        return
+        return False
     about = kept.provenance
     path = folder / f"{about['label']}.csv"
     with path.open("w", encoding="utf-8", newline="") as stream:
@@ -415,6 +420,7 @@ def _write_series(folder: Path, series: Table, origin_ns: int, begin_ns: int | N
             since_ns = time_ns - origin_ns  # all its digits: a float of such a time would lose some
             sign, (complete_s, rest_ns) = "-" if since_ns < 0 else "", divmod(abs(since_ns), NS_PER_S)
             stream.write(f"{time_ns},{sign}{complete_s}.{rest_ns:09d},{value:.15g}\n")
+    return True
 
 
 @command.command(

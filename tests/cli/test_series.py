@@ -90,5 +90,20 @@ def test_an_interval_cuts_every_series_and_keeps_its_numbers(
         complete, cut = (rows(where / f"{label}.csv")[1][1:] for where in (folder, tmp_path / "out"))
         assert cut == [row for row in complete if 10 <= float(row[1]) < 12]
         assert cut
-    call("export", "series", "-o", tmp_path / "none", sample_session, "--from", "100", "--to", "101")
+    none = call("export", "series", "-o", tmp_path / "none", sample_session, "--from", "100", "--to", "101")
     assert list((tmp_path / "none").iterdir()) == []
+    assert "no file was written, because no series has a point between --from and --to" in none.stderr
+
+
+def test_logs_without_any_series_are_an_error_and_no_empty_folder(tmp_path: Path) -> None:
+    """The exit status was 0, and the folder empty, without a word."""
+    log = tmp_path / "iperf3.txt"
+    lines = (
+        "Connecting to host 192.0.2.1, port 5201",
+        "[  5] local 10.0.0.2 port 40772 connected to 192.0.2.1 port 5201",
+        "[ ID] Interval           Transfer     Bitrate         Retr  Cwnd",
+        "[  5]   0.00-1.00   sec  3.38 MBytes  28.4 Mbits/sec    0    224 KBytes",
+    )
+    log.write_text("\n".join(lines) + "\n")
+    assert "no series can be written" in call("export", "series", "-o", tmp_path / "out", log, status=1).stderr
+    assert not (tmp_path / "out").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,6 +58,49 @@ def test_sentences_of_one_time_are_one_fix_and_the_date_goes_to_its_neighbors() 
     first, second, third = read(earlier, gga, gsa, RMC, GGA)
     assert (second["fix"], second["satellites"], second["altitude_m"], second["line"]) == (3, 7, 176.1, 2)
     assert second["time_ns"] - first["time_ns"] == S == third["time_ns"] - second["time_ns"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sentences_of_one_time_may_stand_apart(seed: int) -> None:
+    """Whole blocks of one kind, or GGA a second late: a fix had two rows, each with half of the values."""
+    rng = random.Random(seed)
+    begin = rng.randrange(86_395)  # perhaps over midnight
+    known = [divmod(begin + n, 86_400) for n in range(9)]
+    parts = []
+    for day, second in known:
+        at = f"{second // 3600:02}{second // 60 % 60:02}{second % 60:02}.00"
+        parts.append((
+            signed(f"GPRMC,{at},A,4529.{second % 100:02}79,N,00909.0627,E,5.15,311.25,{day + 3:02}0124,,,A"),
+            signed(f"GPGGA,{at},4529.{second % 100:02}794,N,00909.0627,E,1,07,1.3,{second % 500}.5,M,,,,0000"),
+        ))  # fmt: skip
+    rmc, gga = zip(*parts, strict=True)
+    late = [line for pair in zip(rmc, (b"", *gga), strict=False) for line in pair] + [gga[-1]]
+    for order in ([*rmc, *gga], [*gga, *rmc], late, rng.sample([*rmc, *gga], 18)):
+        rows = read(*order)
+        assert [row["time_ns"] for row in rows] == sorted({row["time_ns"] for row in rows})
+        assert len(rows) == 9
+        for (_, second), row in zip(known, rows, strict=True):
+            assert (row["altitude_m"], row["satellites"], row["fix"]) == (second % 500 + 0.5, 7, 1)
+            assert row["speed_mps"] == pytest.approx(5.15 * 1852 / 3600)
+
+
+@pytest.mark.parametrize("kind", ["GPGGA,{},4529.{:04},N,00909.0627,E,1,07,1.3,176.1,M,,,,0000",
+                                  "GNGNS,{},4529.{:04},N,00909.0627,E,AA,07,1.3,176.1,47.0,,"])  # fmt: skip
+def test_without_any_date_all_rows_stay_in_the_order_of_the_log(kind: str) -> None:
+    order = [5, 3, 4, 4, 8, 7, 0, 2]  # the receiver was set back, and said one time twice
+    rows = read(*(signed(kind.format(f"1200{second:02}", second)) for second in order))
+    places = [round((row["lat_deg"] - 45) * 60 * 1e4) % 10_000 for row in rows]
+    assert places == [5, 3, 4, 8, 7, 0, 2]
+    assert {row["time_ns"] for row in rows} == {None}
+
+
+def test_one_time_at_two_places_is_two_rows() -> None:
+    at = "GPGGA,120000,4529.{},N,00909.0627,E,1,07,1.3,176.1,M,,,,0000".format
+    between = signed("GPRMC,120001,A,4529.0,N,00909.0627,E,5.15,311.25,090410,,,A")
+    assert [row["lat_deg"] for row in read(signed(at("0")), between, signed(at("1")))][:2] == [
+        45 + 29 / 60,
+        45 + 29.1 / 60,
+    ]
 
 
 def test_midnight_between_two_fixes_is_a_day_later() -> None:
