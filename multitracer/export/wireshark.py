@@ -29,7 +29,13 @@ from multitracer.clock.model.relation import along
 from multitracer.diagnosis.segment_verdicts import NO_VERDICT, segment_verdicts
 from multitracer.errors import ClockError, InputError
 from multitracer.export.explained import answer, file_name, short_name
-from multitracer.protocols.pcap_file import interface_block, packet_block, section_header, statistics_block
+from multitracer.protocols.pcap_file import (
+    LARGEST_LINK_TYPE,
+    interface_block,
+    packet_block,
+    section_header,
+    statistics_block,
+)
 from multitracer.recording.inputs import STANDARD_INPUT
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.words import count, portable, printable
@@ -508,6 +514,11 @@ def _answer(recording: Recording, diagnosis: Diagnosis | None) -> str:
 
 def _interface(source: PointRecords, link_type: int, snap_bytes: int | None) -> bytes:
     files = source.capture.tables.files
+    if link_type > LARGEST_LINK_TYPE:
+        raise InputError(
+            f"{source.capture.tables.files[0].path}: the link type {link_type} of this file does not exist, and "
+            f"pcapng cannot hold it (at most {LARGEST_LINK_TYPE:,}); correct the header of the file"
+        )
     names = ", ".join(file_name(file.path) for file in files[:3])
     more = f" and {len(files) - 3:,} more" if len(files) > 3 else ""
     clock = f"; {source.clock}" if source.clock else ""

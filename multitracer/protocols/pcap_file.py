@@ -81,6 +81,10 @@ def section_header(*, application: str = "", hardware: str = "", system: str = "
     return _block(BlockType.SECTION, fixed + _options([(code, text.encode()) for code, text in texts if text]))
 
 
+LARGEST_LINK_TYPE = 0xFFFF
+"""Of an interface of pcapng (draft-ietf-opsawg-pcapng, 4.2: 16 bits); the header of pcap has room for more."""
+
+
 def interface_block(
     *,
     link_type: int = LINKTYPE_RAW,

@@ -21,6 +21,7 @@ from tests.analysis.traffic import ACK, MS, Segment, handshake
 from tests.cli.program import call, run
 from tests.conftest import SAMPLES
 from tests.export.lossy_capture import lossy
+from tests.parsers import frames as build
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -235,3 +236,13 @@ def test_times_that_step_back_keep_their_order(tmp_path: Path) -> None:
     back = [Segment(0, 1, 10, ACK, 1, time_ns=10**18 + t * MS) for t in (5, 3, 9)]
     path = write_pcap(tmp_path / "back.pcap", [*begin, *back])
     assert exported(tmp_path / "out.pcapng", path) == list(rows_of(path))
+
+
+@pytest.mark.parametrize("link_type", [0x10001, 0x03FF0001])
+def test_a_link_type_that_pcapng_cannot_hold_is_one_error(tmp_path: Path, link_type: int) -> None:
+    """A damaged header of pcap: it ended as a bug."""
+    frames = [build.frame(seq=1, payload=b"x")]
+    (tmp_path / "a.pcap").write_bytes(build.pcap_file(frames, link_type=link_type))
+    done = call("export", "wireshark", tmp_path / "a.pcap", "-o", tmp_path / "out.pcapng", status=1)
+    assert f"the link type {link_type} of this file does not exist" in done.stderr
+    assert not (tmp_path / "out.pcapng").exists()
