@@ -50,7 +50,7 @@ def case_section(name: str) -> str:
         rows = [
             ("truth", _truth(transfer)),
             ("`diagnose`", _ours(given, transfer)),
-            ("Wireshark", _wireshark(capture)),
+            ("Wireshark", wireshark_labels(capture)),
             ("tcptrace", _tcptrace(capture, transfer)),
             ("like captcp", _captcp_like(capture, transfer)),
         ]
@@ -99,7 +99,7 @@ def _ours(given: Path, transfer: dict[str, Any]) -> str:
     return f"{_shares(shares.items())} ({how_good}){found}"
 
 
-def _wireshark(capture: Path) -> str:
+def wireshark_labels(capture: Path) -> str:
     """Return the expert information on TCP, the most frequent first."""
     done = subprocess.run(
         ["tshark", "-n", "-q", "-r", str(capture), "-z", "expert"], capture_output=True, text=True, check=True
