@@ -9,7 +9,7 @@ Comments: section 3.5; the option lists of all packets are walked in step. Time 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from parsers._pcapng.blocks import PACKET_AT
 from parsers._pcapng.walk import is_spliced
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from multitracer.tables import Mask, Numbers
     from parsers._capture.window import StreamWindow
     from parsers._packets.layers import Bytes
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from parsers._pcapng.walk import WalkedBlocks
 
 _MOST_OPTIONS = 64
+_Value = TypeVar("_Value")
 
 
 def comments(data: Bytes, at: Numbers, end: Numbers, *, big_endian: Mask) -> list[tuple[int, bytes]]:
@@ -204,7 +207,7 @@ def _plain(window: StreamWindow, walked: WalkedBlocks, sections: Sections) -> Pa
         return None
     link_type: Numbers | int = sections.source.interfaces[interface[0]].link_type
     if len(known) > 1:
-        link_type = _of_each(interface, [i.link_type for i in sections.source.interfaces])
+        link_type = _of_each(interface, sections.source.interfaces, lambda i: i.link_type)
     return PacketRecords(window.data, start, captured, original, time_ns, link_type)
 
 
@@ -234,17 +237,18 @@ def _read(data: Bytes, walked: WalkedBlocks, sections: Sections) -> _Blocks:
     interface, described = _interfaces(words, walked, sections)
     captured, original = words[:, 5], words[:, 6]
     time_ns = times_ns(words[:, 3] << 32 | words[:, 4], interface, sections.resolutions)
+    interfaces = sections.source.interfaces
     packet_at = np.full(len(start), PACKET_AT)
     simple = kind == BlockType.SIMPLE_PACKET.value
     if simple.any():
-        snap = _of_each(interface, [i.snap_length or _NO_LIMIT for i in sections.source.interfaces])
+        snap = _of_each(interface, interfaces, lambda i: i.snap_length or _NO_LIMIT)
         packet_at[simple] = _SIMPLE_PACKET_AT
         time_ns[simple] = NOT_A_TIME
         original = np.where(simple, words[:, 2], original)
         most = np.minimum(length - _SIMPLE_PACKET_AT - 4, snap)
         captured = np.where(simple, np.minimum(original, most), captured)
-    link_type = _of_each(interface, [i.link_type for i in sections.source.interfaces])
-    largest = _of_each(interface, [largest_packet(i.link_type) for i in sections.source.interfaces])
+    link_type = _of_each(interface, interfaces, lambda i: i.link_type)
+    largest = _of_each(interface, interfaces, lambda i: largest_packet(i.link_type))
     fits = (packet_at + captured + 4 <= length) & (captured <= largest)
     closed = _words(data, start + length - 4, walked, 1)[:, 0] == words[:, 1]
     packet = start + packet_at
@@ -252,9 +256,14 @@ def _read(data: Bytes, walked: WalkedBlocks, sections: Sections) -> _Blocks:
     return _Blocks(*columns, simple, described, closed, fits)
 
 
-def _of_each(index: Numbers, values: list[int]) -> Numbers:
-    """Return `values[index]` for each index; 0 for all if there are no values."""
-    return np.array(values or [0], np.int64)[index]
+def _of_each(index: Numbers, values: Sequence[_Value], of: Callable[[_Value], int]) -> Numbers:
+    """Return `of(values[i])` for each index i; 0 for all if there are no values.
+
+    A file may describe more interfaces than a window has packets; then those of the packets suffice.
+    """
+    if len(values) > len(index):
+        return np.array([of(values[i]) for i in index.tolist()], np.int64)
+    return np.array([of(value) for value in values] or [0], np.int64)[index]
 
 
 def _words(data: Bytes, at: Numbers, walked: WalkedBlocks, count: int) -> Numbers:
@@ -285,8 +294,8 @@ def _interfaces(words: Numbers, walked: WalkedBlocks, sections: Sections) -> tup
     if not sections.local:
         return np.zeros(len(number), np.int64), known
     place = np.where(known, place, 0)
-    known &= np.array(sections.since, np.int64)[place] <= np.arange(len(place))
-    return np.array(sections.local, np.int64)[place], known
+    known &= _of_each(place, sections.since, int) <= np.arange(len(place))
+    return _of_each(place, sections.local, int), known
 
 
 def _note_comments(

@@ -47,6 +47,8 @@ _LARGEST_BLOCK = 128 * 1024 * 1024
 """Maximum block size: that of the largest packet (USB); larger blocks are damage."""
 _FAR = np.int64(1 << 40)
 _SAMPLE = 64
+_FIRST_SEARCHED_BYTES = 4096
+"""Where a block is searched after damage: most begin near, and a file may be damaged in each of its blocks."""
 
 
 @dataclass(slots=True)
@@ -154,21 +156,26 @@ def next_block(
 
     Its two lengths must agree; None if there is no such block. With `only_a_section`, only section blocks count.
     """
-    data, end = window.data, window.end if stop is None else min(stop + SMALLEST_BLOCK - 1, window.end)
-    count = end - SMALLEST_BLOCK - begin + 1
-    if count <= 0:
-        return None
-    kinds = np.ndarray((count,), order + "u4", data, offset=begin, strides=(1,))
+    end = window.end if stop is None else min(stop + SMALLEST_BLOCK - 1, window.end)
+    last, span = end - SMALLEST_BLOCK, _FIRST_SEARCHED_BYTES
+    while begin <= last:
+        for at in _of_types(window.data, begin, min(begin + span, last + 1), order, only_a_section=only_a_section):
+            head = bytes(window.view[at : at + SMALLEST_BLOCK])
+            its_order = byte_order(head) if head[:4] == SECTION_HEADER else order
+            if its_order and _is_closed(window, at, its_order):
+                return int(at)
+        begin, span = begin + span, 4 * span
+    return None
+
+
+def _of_types(data: Bytes, begin: int, stop: int, order: str, *, only_a_section: bool) -> list[int]:
+    """Return the positions in [`begin`, `stop`) with the type of a packet, interface or section block."""
+    kinds = np.ndarray((stop - begin,), order + "u4", data, offset=begin, strides=(1,))
     wanted = kinds == BlockType.SECTION.value
     if not only_a_section:
         for kind in _FOUND_AGAIN:
             wanted |= kinds == kind.value
-    for at in (np.flatnonzero(wanted) + begin).tolist():
-        head = bytes(window.view[at : at + SMALLEST_BLOCK])
-        its_order = byte_order(head) if head[:4] == SECTION_HEADER else order
-        if its_order and _is_closed(window, at, its_order):
-            return int(at)
-    return None
+    return (np.flatnonzero(wanted) + begin).tolist()
 
 
 def _is_closed(window: StreamWindow, at: int, order: str) -> bool:

@@ -254,6 +254,21 @@ def test_many_blocks_that_are_laid_out_as_packets_are_counted_up_to_a_bound() ->
     assert "at least 999 more such places" in (facts.damaged or "")
 
 
+def test_windows_without_packets_do_not_look_at_each_interface_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+
+    def largest(link_type: int) -> int:
+        looked_at.append(link_type)
+        return 65_535
+
+    monkeypatch.setattr("parsers._pcapng.packets.largest_packet", largest)
+    monkeypatch.setattr("parsers._pcapng.blocks._MOST_INTERFACES", 500)
+    described = b"".join(interface(snap_length=n) for n in range(1, 601))
+    facts = read(section() + described + enhanced(ONE, number=7) * 3).files[0]
+    assert (facts.packets, len(facts.lost_ranges)) == (3, 1)
+    assert len(looked_at) <= 500  # with 100 windows of one damaged block each
+
+
 @pytest.mark.parametrize("order", "<>")
 def test_bytes_that_are_gone_cost_only_the_packets_that_had_them(order: str) -> None:
     for seed in seeds(200):
