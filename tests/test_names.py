@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -14,29 +15,28 @@ NO_NOUNS = ("told", "met", "heard", "leaves", "foreign", "books", "asked", "besi
 
 
 @cache
-def _trees() -> dict[Path, ast.Module]:
+def _nodes() -> dict[Path, list[ast.AST]]:
     paths = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
-    return {path: ast.parse(path.read_text("utf-8")) for path in paths}
+    return {path: list(ast.walk(ast.parse(path.read_text("utf-8")))) for path in paths}
 
 
 def test_a_public_name_names_one_class() -> None:
-    nodes = [node for tree in _trees().values() for node in ast.walk(tree)]
-    classes = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
+    classes = Counter(node.name for node in chain(*_nodes().values()) if isinstance(node, ast.ClassDef))
     assert classes["Session"] == 1
     assert not {name for name, times in classes.items() if times > 1 and not name.startswith("_")}
 
 
 def test_names_are_nouns_of_the_field() -> None:
     vague: set[str] = set()
-    for path, tree in _trees().items():
-        names = {path.stem} | {name for node in ast.walk(tree) for name in _names_in(node)}
+    for path, nodes in _nodes().items():
+        names = {path.stem} | {name for node in nodes for name in _names_in(node)}
         vague |= {f"{path.relative_to(ROOT)}: {name}" for name in names if name.strip("_") in NO_NOUNS}
     assert not vague
 
 
 def test_helpers_are_named_by_nouns_and_verbs() -> None:
-    nodes = [node for tree in _trees().values() for node in ast.walk(tree)]
-    functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    functions = {node.name for node in chain(*_nodes().values()) if isinstance(node, kinds)}
     assert "open" in functions
     assert not {name for name in functions if name.endswith(("_again", "_ends"))}
 

@@ -30,10 +30,12 @@ KEY = b"k" * 32
 
 
 def test_physical_cells_stay_in_their_range_and_apart() -> None:
-    mapped = [Pseudonyms(KEY).physical_cell(n) for n in range(1008)]
-    assert sorted(mapped) == list(range(1008))
-    assert mapped != list(range(1008))
-    assert mapped != [Pseudonyms(b"other").physical_cell(n) for n in range(1008)]
+    one, again, other = (Pseudonyms(key) for key in (KEY, KEY, b"other"))
+    cells = [one.physical_cell(n) for n in range(1008)]
+    assert sorted(cells) == list(range(1008))
+    assert cells != list(range(1008))
+    assert cells == [again.physical_cell(n) for n in range(1008)]
+    assert cells != [other.physical_cell(n) for n in range(1008)]
     assert Pseudonyms(KEY).physical_cell(4000) == Pseudonyms(KEY).cell(4000)
 
 
@@ -94,7 +96,7 @@ def test_tables_of_a_real_log_have_all_rows_and_no_true_cell(fixture_folder: Pat
     into = tmp_path / "copy"
     into.mkdir()
     anonymize(find_inputs(str(phone.parent)), into, key=KEY)
-    true = tables_of(log)
+    true, pseudonyms = tables_of(log), Pseudonyms(KEY)
     copies = {path.name.split(".")[-3]: read(path) for path in (into / "tables" / "phone").iterdir()}
     assert {name: len(rows) for name, rows in copies.items()} == {
         name: len(true[name]) for name in ("signalling", "handovers") if len(true[name])
@@ -103,7 +105,7 @@ def test_tables_of_a_real_log_have_all_rows_and_no_true_cell(fixture_folder: Pat
         for column, numbers in identities(true[table]).items():
             assert len(set(numbers)) == len({row[column] for row in rows if row[column]}), column
             kind = column.removeprefix("source_").removeprefix("target_")
-            mapped = [str(Pseudonyms(KEY).of_cell(kind, number)) for number in numbers]
+            mapped = [str(pseudonyms.of_cell(kind, number)) for number in numbers]
             assert [row[column] for row in rows if row[column]] == mapped
             assert kind == "physical_cell_id" or not set(mapped) & set(map(str, numbers))
     copy = mt.open(into)
