@@ -37,7 +37,7 @@ def _packet(s: Segment) -> bytes:
         0,
     )
     length = 40 + len(options) + s.payload
-    ip = struct.pack("!BBHHHBBH", 0x45, 0, length, s.ip_id, 0, 64, 6, 0)
+    ip = struct.pack("!BBHHHBBH", 0x45, 0, length, s.ip_id, 0, s.ttl, 6, 0)
     return ip + _ENDS[s.side] + _ENDS[1 - s.side] + header + options + bytes(s.payload)
 
 
@@ -52,4 +52,4 @@ def _options(s: Segment) -> bytes:
     if s.sack:
         edges = [edge % 2**32 for block in s.sack for edge in block]
         options += struct.pack(f"!BBBB{len(edges)}I", 1, 1, 5, 2 + 4 * len(edges), *edges)
-    return options
+    return options + s.more

@@ -33,6 +33,9 @@ class Segment:
     sack: tuple[tuple[int, int], ...] = ()
     options: dict[str, Any] = field(default_factory=dict, hash=False, compare=False)
     marks: int = 0
+    ttl: int = 64
+    more: bytes = b""
+    """Further options, as they stand in the header: whole words."""
 
 
 def capture(segments: list[Segment], *, vlan: dict[int, int] | None = None, **facts: Any) -> CaptureTables:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
+from multitracer.analysis.overtaken import Overtaken, overtaken
 from multitracer.captured import CaptureMark, Flag
 from multitracer.diagnosis.limits.at_sender import answers_of, full_segment, sends_of
 from multitracer.diagnosis.limits.names import Viewpoint
@@ -43,11 +44,12 @@ def at_receiver(transfer: Transfer) -> Observed:
     begin, opened, floor = _opening(transfer, time)
     floor, trip = _round_trips(transfer, floor)
     half = floor // 2
-    sends, way, tick = _placed(transfer, arrived, max(trip, floor), half)
+    late = overtaken(transfer.sender, transfer.sent, floor)
+    sends, way, tick = _placed(transfer, _in_order(arrived, late), late, max(trip, floor), half)
     answers = replace(answers, time_ns=answers.time_ns + half)
     sends = replace(sends, time_ns=sends.time_ns - _late_by(transfer, sends, half, floor))
     slack = min((tick or 0) * 5 // 2, half)
-    echoing, late = _echoed_answers(transfer, sends, answers, slack)
+    echoing, late_answer = _echoed_answers(transfer, sends, answers, slack)
     coarse = tick is None or tick >= _COARSE_NS
     last = int(arrived.time_ns[-1]) if len(arrived) else int(time[-1])
     asks = answers.payload > 0
@@ -65,7 +67,8 @@ def at_receiver(transfer: Transfer) -> Observed:
         requests=requests_at_receiver(transfer, answers.row[asks], answers.time_ns[asks]),
         peer_begins=transfer.reverse,
         slack_ns=slack,
-        late_answer=late,
+        late_answer=late_answer,
+        overtaken=late,
         echoed_answer=echoing,
         trip_ns=trip,
         weak=weak_limits(transfer, Viewpoint.RECEIVER, coarse=coarse),
@@ -167,12 +170,28 @@ def _echoed_answers(transfer: Transfer, sends: Sends, answers: Answers, slack_ns
     return known, late
 
 
-def _placed(transfer: Transfer, arrived: Sends, trip_ns: int, half_ns: int) -> tuple[Sends, Array, int | None]:
+def _in_order(arrived: Sends, late: Overtaken) -> Sends:
+    """Return the segments as if none had been overtaken: each arrived with the first one that overtook it."""
+    if not len(late.row):
+        return arrived
+    order = late.in_order(arrived.row, arrived.begin)
+    time = arrived.time_ns[order]
+    time = np.minimum.accumulate(time[::-1])[::-1]
+    names = ("begin", "end", "again", "needed", "by_timer", "lost", "row", "pushed", "missing")
+    return Sends(time_ns=time, **{name: getattr(arrived, name)[order] for name in names})
+
+
+def _placed(
+    transfer: Transfer, arrived: Sends, late: Overtaken, trip_ns: int, half_ns: int
+) -> tuple[Sends, Array, int | None]:
     """Return the segments in order of sending, the queueing delay of each in ns, and the timestamp tick.
 
     Without timestamps, we assume that no segment waited in a queue: all queueing delays are 0, and the tick is None.
     """
-    arrived = replace(arrived, missing=missing_before(transfer.sender, transfer.sent)[arrived.row])
+    sent = transfer.sent
+    if len(late.row):
+        sent = sent[late.in_order(sent, transfer.sender["seq_bytes"][sent])]
+    arrived = replace(arrived, missing=missing_before(transfer.sender, sent)[arrived.row])
     by_stamps = sent_by_stamps(transfer.sender, arrived.row)
     if by_stamps is None:
         again = _fills(arrived.begin, arrived.end)
@@ -185,13 +204,13 @@ def _placed(transfer: Transfer, arrived: Sends, trip_ns: int, half_ns: int) -> t
     stamp, tick = by_stamps
     way = arrived.time_ns - stamp
     shortest = int(way.min())
-    sent = np.maximum(stamp + shortest - half_ns, _heard_ns(transfer, arrived.row) + half_ns)
-    sent = np.minimum(sent, arrived.time_ns - half_ns) + 1  # what was heard comes first
-    order = np.lexsort((arrived.row, sent))
+    left = np.maximum(stamp + shortest - half_ns, _heard_ns(transfer, arrived.row) + half_ns)
+    left = np.minimum(left, arrived.time_ns - half_ns) + 1  # what was heard comes first
+    order = np.argsort(left, kind="stable")
     begin, end, row = arrived.begin[order], arrived.end[order], arrived.row[order]
     again = _fills(begin, end)
     placed = Sends(
-        time_ns=sent[order],
+        time_ns=left[order],
         begin=begin,
         end=end,
         again=again,

@@ -35,7 +35,7 @@ from multitracer.units import NS_PER_MS, NS_PER_US
 
 if TYPE_CHECKING:
     from multitracer.recording.transfer import Transfer
-    from multitracer.tables import Array
+    from multitracer.tables import Array, Table
 
 _REACTION_NS = 500 * NS_PER_US
 """Maximum time, in ns, between an ACK and the segment that it allowed (limits.md, measured on some ninety recordings).
@@ -106,12 +106,15 @@ def at_sender(transfer: Transfer, view: Viewpoint) -> Observed:
 
 
 def sends_of(transfer: Transfer, time: Array) -> Sends:
-    """Return the segments with payload, without keep-alives, in the order of the capture.
+    """Return the segments with payload, without keep-alives and probes, in the order of the capture.
 
     `time` has a time for each row of `sender` that never decreases: int64, ns.
     """
     table, rows = transfer.sender, transfer.data
     rows = rows[~has(table["kind"][rows], SegmentKind.KEEP_ALIVE | SegmentKind.CAPTURE_DUPLICATE)]
+    probes = np.flatnonzero(has(table["kind"][rows], SegmentKind.ZERO_WINDOW_PROBE))
+    if len(probes):
+        rows = np.delete(rows, _in_vain(table, rows, probes))
     verdicts = transfer.verdicts
     spurious = verdicts["row"][verdicts["necessity"] == Necessity.SPURIOUS]
     timed = verdicts["row"][
@@ -138,6 +141,20 @@ def sends_of(transfer: Transfer, time: Array) -> Sends:
         pushed=has(flags, Flag.PSH | Flag.FIN),
         missing=np.full(len(rows), NA, dtype=np.int64),
     )
+
+
+def _in_vain(table: Table, rows: Array, probes: Array) -> Array:
+    """Return which probes of a closed window sent no data, as indexes in `rows`.
+
+    A probe is a question, not data, unless the receiver accepted its byte: then the last of equal probes is the one
+    that it accepted (RFC 9293, section 3.8.6.1).
+    """
+    seq = table["seq_bytes"][rows[probes]]
+    _, of_byte = np.unique(seq, return_inverse=True)
+    is_accepted = np.bincount(of_byte, table["new_bytes"][rows[probes]])[of_byte] > 0
+    last = np.zeros(of_byte.max() + 1, dtype=np.int64)
+    np.maximum.at(last, of_byte, probes)
+    return probes[~is_accepted | (last[of_byte] > probes)]
 
 
 def answers_of(transfer: Transfer, time: Array) -> Answers:

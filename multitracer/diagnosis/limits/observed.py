@@ -25,6 +25,7 @@ from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
     from multitracer.analysis.intervals import Side
+    from multitracer.analysis.overtaken import Overtaken
     from multitracer.diagnosis.packets.dead_times import DeadTime
     from multitracer.diagnosis.packets.losses import Carried
     from multitracer.diagnosis.packets.packet_delays import WireSegments
@@ -188,6 +189,8 @@ class Observed:
     """For each send, whether a due answer had not reached the sender yet; None if unknown."""
     echoed_answer: Array | None = None
     """For each send, whether it echoes a captured answer, so that the answers received by then are known."""
+    overtaken: Overtaken | None = None
+    """Segments that others overtook, in a receiver's capture; None if they were not searched for."""
     trip_ns: int = 0
     """95 % quantile of the round trip, with queues, in ns; 0 if unknown."""
     one_way: bool = False

@@ -18,6 +18,7 @@ from multitracer.tables import NA
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.analysis.overtaken import Overtaken
     from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.tables import Array
 
@@ -38,12 +39,13 @@ class _Late(NamedTuple):
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, if packets arrived in another order than they were sent."""
-    if diagnosis.transfer.vantage is Vantage.NEAR_RECEIVER:
+    seen = diagnosis.limited.seen
+    if diagnosis.transfer.vantage is Vantage.NEAR_RECEIVER and (seen is None or seen.overtaken is None):
         return
     verdicts = diagnosis.transfer.verdicts
     fast = (verdicts["cause"] == RetransmissionCause.FAST) & (verdicts["necessity"] == Necessity.SPURIOUS)
     needless = verdicts["row"][fast]  # asked for by duplicate ACKs or SACKs, of what arrived all the same
-    late = _late(diagnosis, needless)
+    late = _late(diagnosis, needless) if seen is None or seen.overtaken is None else _arrived(diagnosis, seen.overtaken)
     if len(late.row) < _MIN:
         return
     table = diagnosis.transfer.sender
@@ -57,6 +59,12 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     numbers |= {} if late.extent == NA else {"extent_packets": late.extent}
     evidence = rows("sender", late.row)
     yield Finding(KIND, began_ns, ended_ns, 0.0, payload, evidence, sentence, numbers=numbers)
+
+
+def _arrived(diagnosis: Diagnosis, late: Overtaken) -> _Late:
+    """Return the packets that the receiver's own capture shows as overtaken."""
+    ahead = np.searchsorted(diagnosis.transfer.data, late.row) - np.searchsorted(diagnosis.transfer.data, late.before)
+    return _Late(late.row, int(ahead.max(initial=NA)))
 
 
 def _late(diagnosis: Diagnosis, needless: Array) -> _Late:
