@@ -122,6 +122,11 @@ class Analysis:
         is_without = self._walked(connection) is not None  # of a connection that has some it is None
         return Table.empty(TCP_SACK_BLOCKS) if is_without else self._examined(connection).sack_blocks()
 
+    def untranslated(self, connection: int) -> Array:
+        """Return the rows in `tcp_segments` whose SACK blocks a middlebox did not translate (int64)."""
+        is_without = self._walked(connection) is not None
+        return np.empty(0, dtype=np.int64) if is_without else self._examined(connection).untranslated
+
     def rtt_samples(self, connection: int) -> Table:
         """Return RTT_SAMPLES of connection `connection` (from 1): exact ACKs, timestamp echoes and SACKs.
 

@@ -342,6 +342,11 @@ class Diagnosis:
         known = None if seen is None else seen.carried
         return carried(self.transfer, self.segments, self.dead_times) if known is None else known
 
+    @property
+    def has_untranslated_sacks(self) -> bool:
+        """Whether SACK blocks of the receiver name bytes that were never sent."""
+        return len(self.transfer.untranslated) > 0
+
     def limited_s(
         self, *limits: Limit | tuple[Limit, LimitSubtype], begin_ns: int | None = None, end_ns: int | None = None
     ) -> float:
@@ -387,6 +392,7 @@ FIRST_CAUSES = (
     "connection-refused",
     "idle-timeout",
     "reset-by-peer",
+    "sack-not-translated",
     "path-mtu-black-hole",
     "handover",
     "blackout",

@@ -236,6 +236,13 @@ class Transfer:
         """TCP_SACK_BLOCKS; `row` is the row in `sender`."""
         return self.at_sender.capture.analysis.sack_blocks(self.at_sender.connection)
 
+    @cached_property
+    def untranslated(self) -> Array:
+        """Rows of `sender` whose SACK blocks a middlebox did not translate; `sacks` is without them."""
+        rows = self.at_sender.capture.analysis.untranslated(self.at_sender.connection)
+        mine: Array = rows[self.sender["reverse"][rows] != self.reverse]
+        return mine
+
     @property
     def variables(self) -> Variables:
         """Experiment variables of the manifest; without a manifest, the default variables."""

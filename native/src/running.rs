@@ -143,7 +143,7 @@ impl CountingPass {
         sides.of("mss_bytes", &each, |s| s.announced.mss_bytes)?;
         sides.of("window_scale", &each, |s| s.announced.window_scale)?;
         sides.of("sack_segments", &each, |s| s.announced.sack_segments)?;
-        sides.of("dsack_segments", &each, |s| s.announced.dsack_segments)?;
+        sides.of("dsack_segments", &each, |s| s.announced.dsack_segments())?;
         for (name, flag) in FLAGS {
             sides.of(name, &each, |s| flag(s))?;
         }

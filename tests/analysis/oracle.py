@@ -178,7 +178,7 @@ class Connection:
             if i in self.probes:
                 counts["zero_window_probes"] += 1
             counts["sack_segments"] += bool(s.sack)
-            counts["dsack_segments"] += self._is_dsack(s)
+            counts["dsack_segments"] += self._is_dsack(s) and not self._has_growing_dsacks(side)
             if units(s) == 0 and plain(s) and self._is_keep_alive(i):
                 counts["zero_window_probes" if self._window_closed(i) else "keep_alives"] += 1
 
@@ -190,6 +190,39 @@ class Connection:
         within = len(s.sack) > 1 and signed(left - s.sack[1][0]) >= 0 and signed(s.sack[1][1] - right) >= 0
         return signed(left - s.ack) < 0 or within
 
+    def _has_growing_dsacks(self, side: int) -> bool:
+        """Return whether three first blocks below one ACK begin alike and end later and later."""
+        run: list[tuple[int, int, int]] = []
+        for s in self.segments:
+            if s.side != side or not s.sack or signed(s.sack[0][0] - s.ack) >= 0:
+                continue
+            now = (s.ack, *s.sack[0])
+            step = signed(now[2] - run[-1][2]) if run and run[-1][:2] == now[:2] else -1
+            run = [now] if step < 0 else [*run, now] if step else run
+            if len(run) >= 3:
+                return True
+        return False
+
+    def _names_unsent(self, side: int) -> bool:
+        """Return whether the blocks of a side lie outside of what the other side ever sent."""
+        kept = [j for j in self.chunks[1 - side] if j not in self.refused]
+        if not kept or self.directions[side].counts["acks_of_unseen"]:
+            return False
+        reach = max(self.end(j) for j in kept)
+        syns = [self.start[j] for j in kept if self.segments[j].flags & SYN]
+        unsent, many = [], 0
+        for i, s in enumerate(self.segments):
+            if s.side == side and s.sack:
+                many += 1
+                left, right = (self.ack[i] + signed(edge - s.ack) for edge in s.sack[0])
+                if left >= reach or (syns and right <= min(syns)):
+                    unsent.append(self.ack[i])
+        return 2 * len(unsent) >= many and any(a == b for a, b in zip(unsent, unsent[2:], strict=False))
+
+    def is_untranslated(self, side: int) -> bool:
+        """Return whether a middlebox did not translate the SACK blocks of a side."""
+        return self._has_growing_dsacks(side) or self._names_unsent(side)
+
     def flight(self, i: int) -> tuple[int, int]:
         """Return what is outstanding after a segment, and the same less what is SACKed."""
         s = self.segments[i]
@@ -200,7 +233,7 @@ class Connection:
         out = max((first if reach is None else reach) - (first if highest is None else highest), 0)
         sacked: set[int] = set()
         for j, other in enumerate(self.segments[: i + 1]):
-            if other.side != side and j in self.ack:
+            if other.side != side and j in self.ack and not self.is_untranslated(other.side):
                 for left, right in other.sack:
                     low, high = (self.ack[j] + signed(edge - other.ack) for edge in (left, right))
                     sacked.update(range(low, high))

@@ -19,6 +19,7 @@ from multitracer.analysis.segments.acknowledgments import max_flight
 from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.segments.probes import window_is_closed
 from multitracer.analysis.segments.stamp_spread import FEWEST_STAMPS, stamps_of, vantage_by_stamps
+from multitracer.analysis.segments.untranslated import FEWEST, firsts, with_growing_dsacks
 from multitracer.analysis.segments.window_scale import put_window_shift
 from multitracer.captured import CaptureMark, Flag
 from multitracer.schemas.tcp import DIRECTIONS, RoundTrips, Vantage
@@ -394,10 +395,12 @@ def announce(columns: dict[str, Array], capture: CaptureTables, partition: Parti
     columns["mptcp"][direction[np.flatnonzero(marks & np.uint16(CaptureMark.MPTCP))]] = True
     _timestamps(columns, capture, partition)
     blocks = capture.sack_blocks
-    first = np.flatnonzero(np.diff(blocks["row"], prepend=-1))
+    first = firsts(blocks["row"])
     dsack = first[is_dsack(blocks, capture.segments["ack"])[first]]
     for name, chosen in (("sack_segments", first), ("dsack_segments", dsack)):
         np.add.at(columns[name], direction[blocks["row"][chosen]], 1)
+    if len(dsack) >= FEWEST:
+        columns["dsack_segments"][with_growing_dsacks(blocks, capture.segments["ack"], direction)] = 0
 
 
 def _syn_options(columns: dict[str, Array], options: Table, direction: Array) -> None:

@@ -22,6 +22,7 @@ from multitracer.analysis.segments.segment_rows import (
     sack_blocks_of,
     scaled_windows,
 )
+from multitracer.analysis.segments.untranslated import may_hold_some
 from multitracer.native import kernel, reading
 from multitracer.schemas.tcp import TCP_SEGMENTS
 from multitracer.tables import SEGMENTS, Table
@@ -88,9 +89,11 @@ def _alone(
     assert native is not None
     own = rows_in_order(parts, connection)
     columns = source_of(capture, parts.direction)
+    index, _ = sack_blocks_of(capture, own.astype(np.int64))
+    is_left = may_hold_some(capture.sack_blocks.take(index), capture.segments, own, parts.direction[own] & 1)
     with reading(capture.files[0].path):
-        each = native.EachSegment(own, columns)
-    if not each.is_known:
+        each = None if is_left else native.EachSegment(own, columns)
+    if each is None or not each.is_known:
         (group,) = groups(capture, parts, rows, between=(connection, connection + 1))
         yield from _examined(Connections(capture, group, shift), connection, rows)
         return

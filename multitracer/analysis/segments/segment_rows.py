@@ -25,11 +25,12 @@ from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.segments.goodput import new_bytes
 from multitracer.analysis.segments.outstanding import SackBlocks, less_sacked, outstanding
 from multitracer.analysis.segments.probes import window_is_closed
+from multitracer.analysis.segments.untranslated import FEWEST, naming_unsent, with_growing_dsacks
 from multitracer.analysis.segments.window_scale import LARGEST_SHIFT
 from multitracer.captured import CaptureMark, Flag
 from multitracer.native import kernel
 from multitracer.schemas.tcp import TCP_SACK_BLOCKS, TCP_SEGMENTS
-from multitracer.tables import NA, NOT_A_TIME, SEGMENTS, Table, between_ns
+from multitracer.tables import NA, NOT_A_TIME, SACK_BLOCKS, SEGMENTS, Table, between_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -190,7 +191,7 @@ class Connections:
         in_order = {
             "new_bytes": new_bytes(self.examination),
             "kind": _kinds(
-                self.examination, self.order[self.blocks.moment], self.order[self.blocks.moment[self.blocks.dsack]]
+                self.examination, self.order[self._own_blocks[1]], self.order[self.blocks.moment[self.blocks.dsack]]
             ),
             "rtt_ns": self._delays(*self.exact_pairs),
             "rtt_timestamp_ns": self._delays(*self.echoes),
@@ -220,11 +221,11 @@ class Connections:
         }
 
     def sack_blocks(self) -> Table:
-        """Return TCP_SACK_BLOCKS, in the order of `segments()`."""
-        own, _ = self._own_blocks
-        if not len(own):
-            return Table.empty(TCP_SACK_BLOCKS)
+        """Return TCP_SACK_BLOCKS, in the order of `segments()`; without untranslated blocks."""
         blocks = self.blocks
+        if not len(blocks.left):
+            return Table.empty(TCP_SACK_BLOCKS)
+        own = self._judged_blocks[0]
         origin = self.examination.axis.origin[blocks.direction]
         columns = {
             "row": blocks.moment,
@@ -236,18 +237,37 @@ class Connections:
         }
         return Table(TCP_SACK_BLOCKS, columns)
 
-    @cached_property
+    @property
     def blocks(self) -> SackBlocks:
-        """The SACK blocks on the axis."""
+        """The SACK blocks on the axis, without untranslated ones."""
+        return self._judged_blocks[1]
+
+    @property
+    def untranslated(self) -> Array:
+        """Rows of `segments()` with SACK blocks that a middlebox did not translate: int64, ascending."""
+        return self._judged_blocks[2]
+
+    @cached_property
+    def _judged_blocks(self) -> tuple[Table, SackBlocks, Array]:
+        """Return the usable SACK blocks, the same on the axis, and the segments of the others."""
         own, moment = self._own_blocks
+        none = np.empty(0, dtype=np.int64)
         if not len(own):
-            none = np.empty(0, dtype=np.int64)
-            return SackBlocks(none, none, none, none, none > 0)
+            return own, SackBlocks(none, none, none, none, none > 0), none
         position = self.order[moment]
-        ack, raw = self.ack[position], self.group.ack[position]
+        ack, raw, sender = self.ack[position], self.group.ack[position], self.group.direction_of(position)
         left, right = (ack + (own[edge] - raw).view(np.int32) for edge in ("left", "right"))
         dsack = first_dsacks(own, self.capture)
-        return SackBlocks(moment, self.group.direction_of(position) ^ 1, left, right, dsack)
+        blocks = SackBlocks(moment, sender ^ 1, left, right, dsack)
+        bad = naming_unsent(self.examination, blocks, ack) ^ 1
+        if np.count_nonzero(dsack) >= FEWEST:
+            by_position = Table(SACK_BLOCKS, {**own.columns, "row": moment})
+            direction = self.group.direction_of(self.order)
+            bad = np.union1d(bad, with_growing_dsacks(by_position, self.group.ack[self.order], direction))
+        if not len(bad):
+            return own, blocks, none
+        usable = ~np.isin(sender, bad)
+        return own.take(usable), blocks.chosen(usable), np.unique(moment[~usable])
 
     @cached_property
     def _own_blocks(self) -> tuple[Table, Array]:
@@ -328,6 +348,9 @@ def outline(capture: CaptureTables, partition: Partition) -> dict[str, Array]:
         "kind": np.zeros(len(segments), dtype=np.uint32),
     }
     dsacks = capture.sack_blocks["row"][first_dsacks(capture.sack_blocks, capture)]
+    if len(dsacks) >= FEWEST:
+        grown = with_growing_dsacks(capture.sack_blocks, capture.segments["ack"], partition.direction)
+        dsacks = dsacks[~np.isin(partition.direction[dsacks], grown)]
     for group in groups(capture, partition):
         examination = examine(group, capture)
         direction = group.direction

@@ -140,7 +140,8 @@ class _Watch:
         self._view = SenderView(transfer)
         number, analysis = transfer.at_sender.connection, transfer.at_sender.capture.analysis
         agreed = analysis.directions["sack_permitted"][2 * (number - 1) : 2 * number].all()
-        self._has_sacks = bool(agreed) or len(transfer.sacks) > 0
+        is_usable = bool(agreed) and not len(transfer.untranslated)
+        self._has_sacks = is_usable or len(transfer.sacks) > 0
         self._soonest_ns = _SOONEST * int(transfer.rtt_ns.min()) if len(transfer.rtt_ns) else 0.0
         self._full_bytes = int(transfer.payload_bytes.max())
         self._before = self._acks[tries.following - 1]

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 class Rule(Protocol):
     """The names that each rule module defines.
 
-    A module may also define `HELP`, one sentence: the remedy, for findings without one of their own.
+    A module may also define `HELP`, one sentence: the remedy, for findings without one of their own; and `WHEN`, the
+    name of a property of `Diagnosis`: the rule is asked only if that is true.
     """
 
     KIND: str
@@ -52,10 +53,11 @@ def findings(diagnosis: Diagnosis) -> list[Finding]:
     rows = 0 if transfer.recording.inputs.listed else len(transfer.sender)  # one thread parses logs
     if rows >= FEWEST_ROWS:
         diagnosis.measure_shared()
-    of_rules = in_parallel([partial(lambda rule: list(rule.find(diagnosis)), rule) for rule in RULES], rows=rows)
+    rules = [rule for rule in RULES if getattr(diagnosis, getattr(rule, "WHEN", ""), True)]
+    of_rules = in_parallel([partial(lambda rule: list(rule.find(diagnosis)), rule) for rule in rules], rows=rows)
     concluded = [
         each if each.help else each._replace(help=getattr(rule, "HELP", ""))
-        for rule, own in zip(RULES, of_rules, strict=True)
+        for rule, own in zip(rules, of_rules, strict=True)
         for each in own
     ]
     return sorted(concluded, key=lambda each: -round(each.cost_s, ORDER_DIGITS))

@@ -16,6 +16,7 @@ mod holes;
 mod line;
 mod round_trips;
 pub mod running;
+mod sack_run;
 mod sacked;
 pub mod source;
 pub mod stamps;

@@ -12,6 +12,7 @@ use crate::mark;
 use crate::pass::beginning::{Beginning, Current, opens};
 use crate::pass::connection::{Connection, Summary};
 use crate::pass::direction::Segment;
+use crate::pass::sack_run::SackRun;
 use crate::pass::source::Source;
 use crate::pass::stamps::Stamps;
 use crate::room::{push, with_room};
@@ -33,7 +34,8 @@ pub struct Announced {
     has_options: bool,
     pub sack_permitted: bool,
     pub sack_segments: i64,
-    pub dsack_segments: i64,
+    dsack_segments: i64,
+    run: SackRun,
 }
 
 impl Default for Announced {
@@ -45,6 +47,7 @@ impl Default for Announced {
             sack_permitted: false,
             sack_segments: 0,
             dsack_segments: 0,
+            run: SackRun::default(),
         }
     }
 }
@@ -61,13 +64,24 @@ impl Announced {
     fn sack(&mut self, blocks: &[SackBlock], ack: u32) {
         self.sack_segments += 1;
         self.dsack_segments += i64::from(is_dsack(blocks, ack));
+        if let Some(&first) = blocks.first().filter(|block| is_below(block.1, ack)) {
+            self.run.below(first, ack);
+        }
     }
+
+    /// How many segments have a D-SACK.
+    pub fn dsack_segments(&self) -> i64 {
+        if self.run.is_untranslated { 0 } else { self.dsack_segments }
+    }
+}
+
+fn is_below(one: u32, two: u32) -> bool {
+    (one.wrapping_sub(two) as i32) < 0
 }
 
 /// Whether the first block of a segment is a D-SACK: it begins below the cumulative ACK, or lies within the
 /// block that follows (RFC 2883, section 4).
 fn is_dsack(blocks: &[SackBlock], ack: u32) -> bool {
-    let is_below = |one: u32, two: u32| (one.wrapping_sub(two) as i32) < 0;
     match *blocks {
         [(_, left, _), ..] if is_below(left, ack) => true,
         [(_, left, right), (_, next_left, next_right), ..] => {

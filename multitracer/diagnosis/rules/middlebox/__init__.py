@@ -1,0 +1,1 @@
+"""Rules about devices on the path that change, or make, segments."""
