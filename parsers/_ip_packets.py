@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from multitracer.captured import IpProtocol, SourceFile
 from multitracer.errors import InputError
 from multitracer.tables import NOT_A_TIME
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
+    from multitracer.tables import Numbers
     from parsers._packets.layers import PacketRecords
 
 
@@ -87,6 +90,30 @@ def read_ip_packets(path: str | os.PathLike[str]) -> Iterator[IpPacket]:
         before += len(records)
 
 
+def read_packets_of_frames(path: str | os.PathLike[str], frames: Numbers) -> Iterator[IpPacket]:
+    """Yield the outermost IP packets of some frames of a capture; reading stops behind the last one.
+
+    Parameters
+    ----------
+    path : str or path-like
+    frames : ndarray of int64, shape (n,)
+        Numbers of packets in the file, from 1, ascending.
+
+    Raises
+    ------
+    InputError, UnknownFormatError, FormatError
+        As `read_capture`.
+    """
+    before = 0
+    for records in read_records(path):
+        first, behind = np.searchsorted(frames, (before + 1, before + len(records) + 1))
+        if first < behind:
+            yield from packets_of(records, before + 1, frames[first:behind] - before - 1)
+        before += len(records)
+        if behind == len(frames):
+            return
+
+
 def read_records(path: str | os.PathLike[str], source: SourceFile | None = None) -> Iterator[PacketRecords]:
     """Yield the packet records of a capture, many at a time; their bytes stay valid until the next ones.
 
@@ -104,12 +131,15 @@ def read_records(path: str | os.PathLike[str], source: SourceFile | None = None)
         yield from fmt.blocks(stream, source or SourceFile(stream.path, fmt.name))
 
 
-def packets_of(records: PacketRecords, first_frame: int) -> Iterator[IpPacket]:
-    """Yield the outermost IP packets of a block, whose first record has the number `first_frame`."""
+def packets_of(records: PacketRecords, first_frame: int, chosen: Numbers | None = None) -> Iterator[IpPacket]:
+    """Yield the outermost IP packets of a block, whose first record has the number `first_frame`.
+
+    `chosen` are the indexes of the records to use, as in `by_link_type`.
+    """
     if not len(records):
         return
     parts = []
-    for link_type, packets in by_link_type(records):
+    for link_type, packets in by_link_type(records, chosen):
         for part, version in ip_packets(packets, link(link_type), STEPS, PacketCounts({}, {})):
             begins, ends = part.at.tolist(), part.end.tolist()
             parts += [(*row, version) for row in zip(part.record.tolist(), begins, ends, strict=True)]

@@ -22,13 +22,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.captured import CaptureMark, Flag
 from multitracer.diagnosis.finding import ORDER_DIGITS
 from multitracer.diagnosis.limits.at_sender import offered_bytes
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.packets.dead_times import DeadTime, dead_times
+from multitracer.diagnosis.packets.injected_resets import InjectedReset, injected_resets
 from multitracer.diagnosis.packets.losses import Carried, carried
 from multitracer.diagnosis.packets.mtu_holes import mtu_holes
 from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets
+from multitracer.diagnosis.packets.options import MissingOption, missing_options
 from multitracer.diagnosis.packets.packet_delays import PacketDelays, WireSegments, data_delays, wire_segments
 from multitracer.diagnosis.packets.policing import Policing
 from multitracer.diagnosis.sentence import LIMIT_COLUMNS, Headline, headline_of, headline_of_group, rows_in_words
@@ -342,6 +345,54 @@ class Diagnosis:
         known = None if seen is None else seen.carried
         return carried(self.transfer, self.segments, self.dead_times) if known is None else known
 
+    @cached_property
+    def injected_resets(self) -> list[InjectedReset]:
+        """The resets of the open connection, before any FIN, that no endpoint sent."""
+        resets = self.opening.resets_when_open
+        return injected_resets(self.transfer, resets) if len(resets) else []
+
+    @cached_property
+    def missing_options(self) -> list[MissingOption]:
+        """The options that one SYN has and the other one, or the same SYN elsewhere, has not; empty without data."""
+        return missing_options(self.transfer) if self._has_unequal_options else []
+
+    @property
+    def _has_unequal_options(self) -> bool:
+        """Whether an option of the handshake is missing in one SYN, or at one capture point."""
+        places = [each for each in (self.transfer.at_sender, self.transfer.at_receiver) if each is not None]
+        offers = []
+        for place in places:
+            own = slice(2 * place.connection - 2, 2 * place.connection)
+            sides = place.capture.analysis.directions.take(own)
+            if not sides["syn"].all():
+                return False
+            columns = (
+                sides["window_scale"] == NA,
+                sides["mss_bytes"] == NA,
+                sides["sack_permitted"],
+                sides["timestamps"],
+            )
+            offers.append(np.stack(columns)[:, :: -1 if place.is_turned else 1])
+        is_uneven = (offers[0][:3, 0] != offers[0][:3, 1]).any()
+        return len(self.transfer.data) > 0 and bool(is_uneven or (offers[0] != offers[-1]).any())
+
+    @cached_property
+    def cut_syns(self) -> list[int]:
+        """Rows of `sender` with SYNs whose options the capture cut."""
+        table = self.transfer.sender
+        marks = np.uint16(CaptureMark.HEADER_CUT)
+        return np.flatnonzero((table["flags"] & np.uint16(Flag.SYN) != 0) & (table["marks"] & marks != 0)).tolist()
+
+    @cached_property
+    def refused_data_syns(self) -> list[int]:
+        """Rows of `sender` with SYNs that carry data which the first SYN-ACK does not acknowledge."""
+        opening, table = self.opening, self.transfer.sender
+        if not len(opening.syn_acks):
+            return []
+        syns = opening.syns[(opening.syns < opening.syn_acks[0]) & (table["payload_bytes"][opening.syns] > 0)]
+        is_refused = table["ack_bytes"][opening.syn_acks[0]] <= table["seq_bytes"][syns] + 1
+        return [int(row) for row in syns[is_refused]]
+
     @property
     def has_untranslated_sacks(self) -> bool:
         """Whether SACK blocks of the receiver name bytes that were never sent."""
@@ -391,6 +442,7 @@ FIRST_CAUSES = (
     "syn-unanswered",
     "connection-refused",
     "idle-timeout",
+    "rst-injected",
     "reset-by-peer",
     "sack-not-translated",
     "path-mtu-black-hole",

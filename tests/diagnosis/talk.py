@@ -71,7 +71,7 @@ class Talk:
         if "ip_id" not in how and self.has_ids:
             self.ids[side] = self.ids[side] % 0xFFFF + 1
             how["ip_id"] = self.ids[side]
-        how["stamp"] = stamp if self.has_stamps else None
+        how.setdefault("stamp", stamp if self.has_stamps else None)
         self.segments.append(Segment(side, time_ns=START_NS + round(at_ms * MS), **how))
 
     def written(self, folder: Path) -> Path:

@@ -457,7 +457,8 @@ def left_before(copies: Retransmissions, min_ns: Array | int) -> Array:
     """Return which retransmissions cannot have caused their ACK, because it was sent too early.
 
     The ACK's own timestamp shows when it left the receiver. The fastest ACK gives the relation between the
-    receiver's clock and the capture's.
+    receiver's clock and the capture's. The timestamp of a SYN-ACK shows no time: with SYN cookies Linux writes the
+    options of the SYN into its lowest six bits, and a proxy that opens the connection has a clock of its own.
 
     Parameters
     ----------
@@ -468,7 +469,8 @@ def left_before(copies: Retransmissions, min_ns: Array | int) -> Array:
     -------
     ndarray of bool, shape (n_copies,)
     """
-    segments, back = copies.segments, Stamped.of(copies.exchanges, copies.back)
+    segments = copies.segments
+    back = Stamped.of(copies.exchanges, copies.back & ~has(segments["flags"], Flag.SYN))
     tick, exchange = tick_ns(back), back.exchange
     if not (tick != NA).any():
         return np.zeros(len(copies), dtype=bool)

@@ -178,6 +178,9 @@ def answers_of(transfer: Transfer, time: Array) -> Answers:
     if by is WindowScaleBy.SENT and len(payload) and (payload > 0).mean() >= _ASKING:
         minimum = _MIN_GUESSED * (offered_bytes(transfer) or _DEFAULT_MSS_BYTES)
         is_scaled = (window == 0) | (window >= minimum)
+    peers = table["flags"][transfer.acks], table["marks"][transfer.acks]
+    if by is WindowScaleBy.SENT and (has(peers[0], Flag.SYN) & has(peers[1], CaptureMark.HEADER_CUT)).any():
+        is_scaled = window == 0  # the scale was announced, and cut off: it may be any
     return Answers(
         time_ns=time[rows],
         ack=ack,

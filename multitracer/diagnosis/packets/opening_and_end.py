@@ -40,7 +40,8 @@ class HandshakeAndResets:
     Attributes
     ----------
     syns, syn_acks : ndarray of int64
-        Rows of each SYN of the initiator, and of each SYN-ACK of the responder.
+        Rows of each SYN of the initiator, and of each SYN-ACK of the responder. If both ends open the connection at
+        once (RFC 9293, section 3.5), both send both; none of these is a retransmission.
     resets : ndarray of int64
         Rows of each reset.
     """
@@ -51,9 +52,20 @@ class HandshakeAndResets:
         self._flags = self._table["flags"]
         once = (self._table["kind"] & np.uint32(SegmentKind.CAPTURE_DUPLICATE)) == 0
         syn, ack = has(self._flags, Flag.SYN), has(self._flags, Flag.ACK)
-        self.syns = np.flatnonzero(syn & ~ack & once)
-        self.syn_acks = np.flatnonzero(syn & ack & once)
+        reverse = self._table["reverse"]
+        self.syns = np.flatnonzero(syn & ~ack & once & ~reverse)
+        self.syn_acks = np.flatnonzero(syn & ack & once & reverse)
         self.resets = np.flatnonzero(has(self._flags, Flag.RST) & once)
+
+    @cached_property
+    def resets_when_open(self) -> Array:
+        """Rows of the resets between the handshake, or the first data, and the first FIN: int64."""
+        if not len(self.resets):
+            return self.resets
+        opened = np.concatenate([self.syn_acks[:1], np.flatnonzero(self._table["payload_bytes"] > 0)[:1]])
+        ended = np.flatnonzero(has(self._flags, Flag.FIN))[:1]
+        chosen = self.resets[self.resets < ended[0]] if len(ended) else self.resets
+        return chosen[chosen > opened.min()] if len(opened) else chosen[:0]
 
     @property
     def responder(self) -> Array:

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from multitracer.analysis.group import has
-from multitracer.captured import Flag
 from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.rules.connection import idle_timeout
 
@@ -23,18 +19,17 @@ HELP = "The log of the program at that end: it ended or ran into a limit; or a b
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for the first reset of an open connection without a FIN.
 
-    After a FIN, many programs close with a reset. A reset after a long idle time is an `idle-timeout`.
+    After a FIN, many programs close with a reset. A reset after a long idle time is an `idle-timeout`, one that no
+    endpoint sent is `rst-injected`.
     """
-    opening, table = diagnosis.opening, diagnosis.transfer.sender
-    if not len(opening.resets):
+    resets = diagnosis.opening.resets_when_open
+    if not len(resets):
         return
-    opened = np.concatenate([opening.syn_acks[:1], np.flatnonzero(table["payload_bytes"] > 0)[:1]])
-    if not len(opened) or opening.resets[0] < opened.min():
+    made = {each.row for each in diagnosis.injected_resets}
+    own = [row for row in resets.tolist() if row not in made]
+    if not own or any(idle_timeout.find(diagnosis)):
         return
-    row = int(opening.resets[0])
-    if has(table["flags"][:row], Flag.FIN).any() or any(idle_timeout.find(diagnosis)):
-        return
-    yield _finding(diagnosis, row)
+    yield _finding(diagnosis, own[0])
 
 
 def _finding(diagnosis: Diagnosis, row: int) -> Finding:

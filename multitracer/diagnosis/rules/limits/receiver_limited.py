@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 KIND = "receiver-limited"
 HELP = "A program that reads sooner, or a larger receive buffer (SO_RCVBUF, tcp_rmem)."
+_UNSCALED_HELP = "Window scaling: without it no window exceeds 65,535 bytes, however large the buffer is."
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
@@ -35,7 +36,9 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         f"{limit.share:.0%} of the time."
     )
     numbers = limit.numbers | {"window_bytes": float(offered[(len(offered) - 1) // 2])}
-    yield limit.finding(KIND, sentence, numbers)
+    finding = limit.finding(KIND, sentence, numbers)
+    is_scaled = all(each.name != "window-scale" for each in diagnosis.missing_options)
+    yield finding if is_scaled else finding._replace(help=_UNSCALED_HELP)
 
 
 def _offered(diagnosis: Diagnosis) -> Array:
