@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     from parsers._chunks import Chunks, PacketBlock, first_packet_ns, is_plain, read_capture, read_flow
     from parsers._contents import contents_of
     from parsers._format import HEAD_BYTES, Format, Match
-    from parsers._ip_packets import IpPacket, read_ip_packets, read_packets_of_frames, read_records
+    from parsers._ip_packets import (
+        IpPacket,
+        read_ip_packets,
+        read_multipath_openings,
+        read_packets_of_frames,
+        read_records,
+    )
     from parsers._propose import propose_map
     from parsers._read import detect, read, read_lines
     from parsers._registry import bundled_maps, formats, installed, left_out, recognise
@@ -50,6 +56,7 @@ __all__ = [
     "read_flow",
     "read_ip_packets",
     "read_lines",
+    "read_multipath_openings",
     "read_packets_of_frames",
     "read_records",
     "recognise",
@@ -79,6 +86,7 @@ _LAZY = {
     "read_flow": "parsers._chunks",
     "read_ip_packets": "parsers._ip_packets",
     "read_lines": "parsers._read",
+    "read_multipath_openings": "parsers._ip_packets",
     "read_packets_of_frames": "parsers._ip_packets",
     "read_records": "parsers._ip_packets",
     "recognise": "parsers._registry",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.captured import IpProtocol, SourceFile
+from multitracer.captured import Flag, IpProtocol, OptionKind, SourceFile
 from multitracer.errors import InputError
 from multitracer.tables import NOT_A_TIME
 from parsers._packets.chain import ip_packets, link
@@ -18,10 +18,10 @@ from parsers._stream import open_stream
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from multitracer.tables import Numbers
-    from parsers._packets.layers import PacketRecords
+    from multitracer.tables import Mask, Numbers
+    from parsers._packets.layers import LayerPackets, PacketRecords
 
 
 class IpPacket(NamedTuple):
@@ -114,6 +114,39 @@ def read_packets_of_frames(path: str | os.PathLike[str], frames: Numbers) -> Ite
             return
 
 
+def read_multipath_openings(path: str | os.PathLike[str]) -> Iterator[IpPacket]:
+    """Yield the TCP packets of a capture that may open a subflow of Multipath TCP (RFC 8684).
+
+    They are SYNs, and segments whose option MP_CAPABLE lies first, behind two NOPs or behind timestamps. Others are
+    not looked at one by one.
+
+    Raises
+    ------
+    InputError, UnknownFormatError, FormatError
+        As `read_capture`.
+    """
+    before = 0
+    for records in read_records(path):
+        yield from packets_of(records, before + 1, keep=_may_open)
+        before += len(records)
+
+
+_CAPABLE_AT = (20, 22, 32)
+"""Where Linux and others place the option, bytes from the TCP header."""
+
+
+def _may_open(packets: LayerPackets, version: int) -> Mask:
+    data, at = packets.data, packets.at
+    protocol = data[at + (9 if version == 4 else 6)]
+    tcp_at = at + (4 * (data[at] & 0x0F).astype(np.int64) if version == 4 else 40)
+    opens = (data[tcp_at + 13] & np.uint8(Flag.SYN)) != 0
+    options_end = 4 * (data[tcp_at + 12] >> 4).astype(np.int64)
+    for place in _CAPABLE_AT:
+        is_capable = (data[tcp_at + place] == OptionKind.MPTCP) & (data[tcp_at + place + 2] >> 4 == 0)
+        opens |= is_capable & (options_end > place)
+    return np.asarray((protocol == IpProtocol.TCP) & opens & (tcp_at + 14 <= packets.end))
+
+
 def read_records(path: str | os.PathLike[str], source: SourceFile | None = None) -> Iterator[PacketRecords]:
     """Yield the packet records of a capture, many at a time; their bytes stay valid until the next ones.
 
@@ -131,18 +164,25 @@ def read_records(path: str | os.PathLike[str], source: SourceFile | None = None)
         yield from fmt.blocks(stream, source or SourceFile(stream.path, fmt.name))
 
 
-def packets_of(records: PacketRecords, first_frame: int, chosen: Numbers | None = None) -> Iterator[IpPacket]:
+def packets_of(
+    records: PacketRecords,
+    first_frame: int,
+    chosen: Numbers | None = None,
+    keep: Callable[[LayerPackets, int], Mask] | None = None,
+) -> Iterator[IpPacket]:
     """Yield the outermost IP packets of a block, whose first record has the number `first_frame`.
 
-    `chosen` are the indexes of the records to use, as in `by_link_type`.
+    `chosen` are the indexes of the records to use, as in `by_link_type`; `keep` says which packets of a version of IP
+    to use.
     """
     if not len(records):
         return
     parts = []
     for link_type, packets in by_link_type(records, chosen):
         for part, version in ip_packets(packets, link(link_type), STEPS, PacketCounts({}, {})):
-            begins, ends = part.at.tolist(), part.end.tolist()
-            parts += [(*row, version) for row in zip(part.record.tolist(), begins, ends, strict=True)]
+            own = part if keep is None else part.keep(keep(part, version))
+            begins, ends = own.at.tolist(), own.end.tolist()
+            parts += [(*row, version) for row in zip(own.record.tolist(), begins, ends, strict=True)]
     times = records.time_ns.tolist()
     for record, begin, end, version in sorted(parts):
         time_ns = times[record]

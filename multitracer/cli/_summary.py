@@ -115,6 +115,25 @@ def show_connections(sheet: Page, recording: Recording, only: Sequence[tuple[Cap
         sheet.table(header, rows, right=(0, 1, 4, 5, 6, 7, 8), dispensable=(8, 1, 5, 7))
     if connections > len(rows):
         sheet.line(f"{connections - len(rows):,} connections with fewer bytes are not shown; --json and --csv list all")
+    for capture in recording.captures:
+        if capture.analysis.directions["mptcp"].any():
+            _show_multipath(sheet, capture)
+
+
+def _show_multipath(sheet: Page, capture: Capture) -> None:
+    """Write which connections are subflows of one MPTCP connection."""
+    from multitracer.recording.mptcp import multipath_connections  # few captures hold any
+
+    for each in multipath_connections(capture):
+        version = "" if each.version is None else f", version {each.version}"
+        paths = [capture.analysis.ends(number - capture.offset) for number in each.subflows]
+        subflows = ", ".join(
+            f"{number} ({ends.source})" for number, ends in zip(each.subflows[:LISTED], paths, strict=False)
+        )
+        more = len(each.subflows) - LISTED
+        rest = f" and {more:,} more" if more > 0 else ""
+        token = f"token {each.token:#010x}{version}"
+        sheet.line(f"One MPTCP connection, {len(each.subflows):,} subflows ({token}): {subflows}{rest}")
 
 
 def _cells(capture: Capture, n: int, *, several: bool) -> tuple[str, ...]:

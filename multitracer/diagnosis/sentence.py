@@ -142,7 +142,10 @@ def headline_of_group(group: ConnectionGroup) -> Headline:
     part, sure = next((part, sure) for (each, part), (_, sure) in group.seconds.items() if each is limit)
     own = group.seconds[limit, part][0] / total
     part = part if own > MOSTLY * share else LimitSubtype.NONE
-    many = f"{len(group.numbers):,} connections took {lasted(group.total_s)}."
+    who = f"{len(group.numbers):,} connections"
+    if group.is_one_connection:
+        who = f"One MPTCP connection with {len(group.numbers):,} subflows"
+    many = f"{who} took {lasted(group.total_s)}."
     mostly = "Mostly" if share >= MOSTLY else "The largest part was"
     parts = {part: seconds / total for (each, part), (seconds, _) in group.seconds.items()
              if each is Limit.APPLICATION}  # fmt: skip

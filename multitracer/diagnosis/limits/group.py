@@ -19,6 +19,7 @@ from multitracer.diagnosis.limits.limited import Limited, limited
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.packets.packet_delays import HEADERS_BYTES
+from multitracer.recording.mptcp import multipath_connections
 from multitracer.recording.short_transfers import transfers_of
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -26,6 +27,7 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.observed import Observed
+    from multitracer.recording.mptcp import MultipathConnection
     from multitracer.recording.recording import Recording
     from multitracer.tables import Array, Document
 
@@ -93,16 +95,26 @@ class GroupConnection(NamedTuple):
 class ConnectionGroup:
     """Connections of one client to one peer, each begun at most 2 s after all earlier ones had finished.
 
+    Subflows of one MPTCP connection belong together, whatever their addresses.
+
     Attributes
     ----------
     numbers : list of int
         Their numbers in the recording, ordered by begin.
     members : list of GroupConnection
         Those that were diagnosed, the longest transfer first; at least one.
+    multipath : tuple of MultipathConnection
+        The MPTCP connections with two subflows or more in the group.
     """
 
     numbers: list[int]
     members: list[GroupConnection]
+    multipath: tuple[MultipathConnection, ...] = ()
+
+    @property
+    def is_one_connection(self) -> bool:
+        """Whether the group is one MPTCP connection: its TCP connections are its subflows."""
+        return len(self.multipath) == 1 and set(self.numbers) <= set(self.multipath[0].subflows)
 
     @property
     def longest(self) -> Limited:
@@ -209,6 +221,7 @@ class ConnectionGroup:
         speed = self.longest.transfer.speed / NS_PER_S
         return {
             "connections": self.numbers,
+            **({"multipath": [list(each.subflows) for each in self.multipath]} if self.multipath else {}),
             "total_s": round(self.total_s, 6),
             "limits": [
                 {"limit": limit.label, "part": part.label if part else None, "seconds": round(seconds, 6),
@@ -254,6 +267,10 @@ def group_of(recording: Recording) -> ConnectionGroup | None:
     numbers: dict[tuple[bytes, bytes], int] = {}
     pairs = zip(client.tolist(), peer.tolist(), strict=True)
     pair = np.array([numbers.setdefault(each, len(numbers)) for each in pairs], dtype=np.int64)
+    multipath = multipath_connections(capture) if directions["mptcp"].any() else []
+    for each in multipath:  # subflows are one, whatever their addresses
+        own = np.isin(timed + capture.offset + 1, each.subflows)
+        pair[np.isin(pair, pair[own])] = pair[own].min(initial=len(numbers))
     best = timed[_longest_group(pair, begin[timed], end[timed])].tolist()
     ordered = sorted(best, key=lambda row: (begin[row] - end[row], row))
     members = []
@@ -261,7 +278,9 @@ def group_of(recording: Recording) -> ConnectionGroup | None:
         if not transfer.without_time:
             members.append(GroupConnection(capture.offset + row + 1, int(begin[row]), limited(transfer)))
     members.sort(key=lambda each: -each.limited.total_s)
-    return ConnectionGroup(sorted(capture.offset + row + 1 for row in best), members) if members else None
+    chosen = sorted(capture.offset + row + 1 for row in best)
+    of_group = tuple(each for each in multipath if set(each.subflows) & set(chosen))
+    return ConnectionGroup(chosen, members, of_group) if members else None
 
 
 def _longest_group(pair: Array, begin_ns: Array, end_ns: Array) -> Array:

@@ -65,7 +65,7 @@ class HandshakeAndResets:
         opened = np.concatenate([self.syn_acks[:1], np.flatnonzero(self._table["payload_bytes"] > 0)[:1]])
         ended = np.flatnonzero(has(self._flags, Flag.FIN))[:1]
         chosen = self.resets[self.resets < ended[0]] if len(ended) else self.resets
-        return chosen[chosen > opened.min()] if len(opened) else chosen[:0]
+        return chosen[chosen >= opened.min()] if len(opened) else chosen[:0]
 
     @property
     def responder(self) -> Array:

@@ -30,8 +30,8 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     begin_ns, end_ns = int(table["time_ns"][syn]), int(table["time_ns"][last])
     cost_s, payload = diagnosis.link_s(begin_ns, end_ns), int(table["payload_bytes"][syn])
     sentence = (
-        f"The SYN carried {payload:,} bytes (TCP Fast Open), but the answer acknowledged the SYN alone, so they were "
-        f"sent again: the round trip of {cost_s:.3f} s that Fast Open saves was lost."
+        f"The SYN carried {payload:,} bytes (TCP Fast Open), but the answer acknowledged the SYN alone; they were sent "
+        f"again {cost_s:.3f} s after it: the round trip that Fast Open saves was lost."
     )
     evidence = rows("sender", [syn, answer, *again.tolist()])
     yield Finding(KIND, begin_ns, end_ns, cost_s, payload, evidence, sentence)

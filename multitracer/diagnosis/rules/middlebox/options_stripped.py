@@ -62,7 +62,7 @@ def _finding(diagnosis: Diagnosis, missing: MissingOption, cost_s: float) -> Fin
     else:
         how = (
             f"The {names[not missing.reverse]} offered {what}, but the SYN of the {names[missing.reverse]} has none: "
-            "it refuses, or a device on the path removed the option"
+            "that host does without, or a device on the path removed it"
         )
     sentence = f"{how}, {therefore}."
     begin_ns, end_ns = (int(table["time_ns"][syns[i]]) for i in (0, -1))
