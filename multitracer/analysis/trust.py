@@ -24,6 +24,7 @@ from multitracer.captured import CaptureMark
 from multitracer.schemas.tcp import Initiator
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_S
+from multitracer.words import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -124,7 +125,7 @@ class CaptureFacts(NamedTuple):
     """Number of segments with each mark that limits trust."""
     oversized: int
     """Number of data segments that are larger than their receiver accepts (oversized segments)."""
-    steps: Sequence[int]
+    steps: Sequence[Sequence[int]]
     """Steps of the clock, ns."""
     totals: Mapping[str, int]
     """Sum of each column of DIRECTIONS in `TOTALS`."""
@@ -334,12 +335,13 @@ def _of_segments(seen: CaptureFacts) -> Iterator[_Weighed]:
     yield from _steps(seen.steps)
 
 
-def _steps(steps: Sequence[int]) -> Iterator[_Weighed]:
+def _steps(steps: Sequence[Sequence[int]]) -> Iterator[_Weighed]:
     if len(steps):
-        largest = float(max(steps, key=abs)) / NS_PER_S
+        largest_ns, error_ns = max(steps, key=lambda each: abs(each[0]))
         text = (
-            f"The capture's clock stepped {counted(len(steps), 'time')}, by {largest:+,.3f} s at most, "
-            "while the TCP timestamps of a sender ran on: times before and after cannot be compared."
+            f"The capture's clock stepped {counted(len(steps), 'time')}, by {largest_ns / NS_PER_S:+,.3f} s at most (± "
+            f"{duration(error_ns)}, a tick of the TCP timestamps), while the TCP timestamps of a sender ran on: times "
+            "before and after cannot be compared."
         )
         yield Severity.POOR, Note("clock-step", len(steps), text)
 
@@ -429,8 +431,8 @@ class SegmentFacts:
     """Number of segments with each mark that limits trust."""
     oversized: int = 0
     """Number of data segments that are larger than their receiver accepts."""
-    steps: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    """Steps of the clock in ns: int64, shape (n_steps,)."""
+    steps: Array = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
+    """Steps of the clock and the error of each, in ns: int64, shape (n_steps, 2)."""
 
     def add(self, marks: Array) -> None:
         """Add more segments to the counts; `marks` has the capture marks of each: uint16, shape (n,)."""
@@ -519,6 +521,7 @@ _MIN_CALM = 10
 _LARGEST_SKEW = 0.01  # part of the time: far above the skew of any clock. Not measured
 _TYPICAL_RATES_HZ = (1, 2, 10, 100, 250, 300, 500, 1000)
 """Typical rates: Linux ticks each ms, older kernels HZ times a second, others each 10, 100 or 500 ms."""
+_NO_STEPS: Array = np.empty((0, 2), dtype=np.int64)
 _QUEUE_SKEW = 0.1  # part of a usual rate: a queue that grows stretches the measured one. Not measured
 
 
@@ -593,13 +596,15 @@ class StampedGaps(Protocol):
 def clock_steps(capture: CaptureTables, parts: Partition, directions: Table) -> Array:
     """Return the steps of the capture's clock, found in the timestamps of the senders with most segments.
 
+    The error of each is a tick of these timestamps.
+
     We assume that a step shows in the timestamps of both hosts of a connection, and that a change in only one
     of them comes from a queue.
 
     Returns
     -------
-    ndarray of int64, ns, shape (n_steps,)
-        Below 0 if the clock stepped backwards; empty if no step was found.
+    ndarray of int64, ns, shape (n_steps, 2)
+        Step, below 0 if the clock stepped backwards, and error; empty if no step was found.
     """
     return steps_by(directions, _idle_gaps_in(capture, parts))
 
@@ -616,7 +621,7 @@ def steps_by(directions: Table, idle_gaps: Callable[[int], StampedGaps]) -> Arra
     """
     busiest, packets = busiest_sender(directions)
     if packets < MIN_SEGMENTS:
-        return np.empty(0, dtype=np.int64)
+        return _NO_STEPS
     return _steps_of(directions, idle_gaps, busiest)
 
 
@@ -631,7 +636,7 @@ def busiest_sender(directions: Table) -> tuple[int, int]:
 
 
 def steps_of(capture: CaptureTables, parts: Partition, directions: Table, direction: int) -> Array:
-    """Return the clock steps that the timestamps of both hosts of a connection show: int64, ns.
+    """Return the clock steps that the timestamps of both hosts of a connection show, as `clock_steps` does.
 
     `direction` is one of the two directions of the connection.
     """
@@ -646,11 +651,11 @@ def _steps_of(directions: Table, idle_gaps: Callable[[int], StampedGaps], direct
     packets = np.where(directions["timestamps"], directions["packets"], 0)
     senders = [d for d in (direction, direction ^ 1) if packets[d] >= MIN_SEGMENTS]
     by_sender = [steps for d in senders if (steps := _seen_by(idle_gaps(d))) is not None]
-    return min(by_sender, key=len, default=np.empty(0, dtype=np.int64))
+    return min(by_sender, key=len, default=_NO_STEPS)
 
 
 def _seen_by(idle_gaps: StampedGaps) -> Array | None:
-    """Return the steps that the timestamps of one direction show, in ns; None if their rate is not known.
+    """Return the steps that the timestamps of one direction show, and errors; None if their rate is not known.
 
     At a step, the capture time differs from the ticks by more than rate and resolution explain.
     """
@@ -660,9 +665,10 @@ def _seen_by(idle_gaps: StampedGaps) -> Array | None:
     limits = rate.limits
     at = idle_gaps.unexpected(limits)
     if not len(at):
-        return np.empty(0, dtype=np.int64)
+        return _NO_STEPS
     differs = [elapsed - ticks * limits["tick_ns"] for elapsed, ticks in idle_gaps.each()]
-    return _lasting(np.concatenate(differs), at).astype(np.int64)
+    steps = _lasting(np.concatenate(differs), at)
+    return np.stack([steps, np.full(len(steps), limits["tick_ns"])], axis=1).astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from math import gcd
 from pathlib import Path
@@ -147,9 +148,24 @@ def test_a_step_of_the_clock_is_told_by_the_timestamps_of_a_sender() -> None:
     verdict, notes = judged(stamped({30: 37_000}))
     assert (verdict, notes["clock-step"].count) == ("poor", 1)
     assert "+37.0" in notes["clock-step"].sentence
+    assert "(± 10 ms, a tick of the TCP timestamps)" in notes["clock-step"].sentence
     back = judged(stamped({20: 5000, 40: -9000}))[1]["clock-step"]
     assert back.count == 2
     assert "-9.0" in back.sentence
+
+
+@pytest.mark.parametrize(("rate_hz", "tick"), [(1000, "1.0 ms"), (250, "4.0 ms"), (10, "100 ms"), (1, "1.0 s")])
+def test_the_error_of_a_step_is_a_tick_of_the_timestamps(rate_hz: int, tick: str) -> None:
+    segments, now_ns = [], START_NS
+    for i in range(120):
+        now_ns += 400 * MS + 20_000 * MS * (i == 70)
+        value = 7 + (400 * i * rate_hz) // 1000
+        segments.append(data(100 * i, time_ns=now_ns, stamp=(value, 0)))
+        segments.append(ack(100 * i + 100, time_ns=now_ns + MS, stamp=(0, value)))
+    step = judged(segments)[1]["clock-step"]
+    size, error = re.search(r"by \+([\d.]+) s at most \(± (.*?), a tick", step.sentence).groups()  # type: ignore[union-attr]
+    assert error == tick
+    assert abs(float(size) - 20) <= 1.001 / rate_hz
 
 
 def test_a_pause_of_the_sender_is_no_step_of_the_clock() -> None:

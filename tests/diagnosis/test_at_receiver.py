@@ -46,7 +46,12 @@ def test_a_path_without_a_silence_has_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("queue_packets", "bloated"), [(200, True), (10, False)])
 def test_a_long_queue_shows_in_the_senders_timestamps(tmp_path: Path, queue_packets: int, bloated: bool) -> None:
     drive = replace(ROAD, delay_ns=5 * NS_PER_MS, queue_packets=queue_packets)
-    assert ("bufferbloat" in kinds(_received(tmp_path, drive, size=4_000_000))) is bloated
+    found = _received(tmp_path, drive, size=4_000_000)
+    assert ("bufferbloat" in kinds(found)) is bloated
+    if bloated:
+        queue = of(found, "bufferbloat")
+        assert queue.numbers["added_delay_error_s"] == pytest.approx(0.001), "it rests on timestamps that tick each ms"
+        assert "(± 1.0 ms, a tick of the TCP timestamps)" in queue.sentence
 
 
 def test_a_link_that_becomes_slower_changed_its_rate(tmp_path: Path) -> None:

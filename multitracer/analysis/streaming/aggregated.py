@@ -163,8 +163,8 @@ class Aggregated:
         default_factory=lambda: (AggregatedDirection(), AggregatedDirection())
     )
     folds: int = 0
-    steps_ns: list[int] = field(default_factory=list)
-    """Steps of the capture's clock that timestamps show, ns."""
+    steps_ns: list[list[int]] = field(default_factory=list)
+    """Steps of the capture's clock that timestamps show, and the error of each, ns."""
 
     @classmethod
     def empty(cls) -> Aggregated:

@@ -281,7 +281,7 @@ class Folding:
         needed = min(awaited, int(rows[-min(latest, len(rows))]))
         return max(needed, int(rows[-min(self.limits.most_context_rows, len(rows))]))
 
-    def steps(self, from_rows: int) -> list[list[int]]:
+    def steps(self, from_rows: int) -> list[list[list[int]]]:
         """Return the clock steps of each connection, found in its segments that were not counted before.
 
         Only connections with at least `from_rows` such segments are examined.

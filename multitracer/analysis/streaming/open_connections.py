@@ -227,7 +227,7 @@ class OpenConnections:
         for c, f in enumerate(aggregated):
             packets = busiest_sender(directions.take(slice(2 * c, 2 * c + 2)))[1]
             if packets > self._busiest:
-                self._busiest, self.facts.steps = packets, np.array(f.steps_ns, dtype=np.int64)
+                self._busiest, self.facts.steps = packets, np.array(f.steps_ns, dtype=np.int64).reshape(-1, 2)
         return _of(connections, directions, part, folding.numbers[chosen])
 
     def _assume(self, capture: CaptureTables, own: Partition, aggregated: list[Aggregated]) -> None:

@@ -73,6 +73,7 @@ def at_receiver(transfer: Transfer) -> Observed:
         trip_ns=trip,
         weak=weak_limits(transfer, Viewpoint.RECEIVER, coarse=coarse),
         coarse=coarse,
+        stamp_tick_ns=tick or 0,
         one_way=True,
     )
 

@@ -199,6 +199,8 @@ class Observed:
     """Limits that this capture cannot show with confidence."""
     coarse: bool = False
     """Whether the resolution of the sender's times is 4 ms or worse, or unknown."""
+    stamp_tick_ns: int = 0
+    """Tick of the TCP timestamps that delays are computed from, ns: their error; 0 if no delay rests on timestamps."""
     dead_times: list[DeadTime] | None = None
     """Intervals without arrivals, from the packets; None if they were not computed."""
     carried: Carried | None = None

@@ -16,6 +16,7 @@ from multitracer.diagnosis.limits.link import Paths
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.packets.packet_delays import PacketDelays, ack_delays
 from multitracer.units import NS_PER_S
+from multitracer.words import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +60,8 @@ class _Queue(NamedTuple):
     unloaded_s: float
     """Minimum round trip, in s."""
     way: str
+    error_ns: int = 0
+    """Error of the delays in ns, a tick, where they rest on TCP timestamps."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
@@ -78,10 +81,11 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         a_minute = _SECONDS_A_MINUTE / (queue.unloaded_s + added_s)
         lost = diagnosis.transfer.verdicts["row"]
         hidden = " (losses hide the longest)" if not queue.delays.is_one_way and len(lost) else ""
+        by_ticks = f" (± {duration(queue.error_ns)}, a tick of the TCP timestamps)" if queue.error_ns else ""
         of_data = "" if diagnosis.limited.view is Viewpoint.RECEIVER else " of a data segment"
         sentence = (
             f"A queue{_WAYS[queue.way]} adds {added_s:.3f} s, 95 % of the time at most "
-            f"{longest_s:.3f} s{hidden}, to the least round trip{of_data}, {queue.unloaded_s:.3f} s: "
+            f"{longest_s:.3f} s{hidden}{by_ticks}, to the least round trip{of_data}, {queue.unloaded_s:.3f} s: "
             f"grade {grade(added_s)}, "
             f"{a_minute:.0f} round trips a minute, for everybody who uses it."
         )
@@ -90,6 +94,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
             "added_delay_p95_s": longest_s,
             "unloaded_rtt_s": queue.unloaded_s,
             "round_trips_per_minute": a_minute,
+            **({"added_delay_error_s": queue.error_ns * speed} if queue.error_ns else {}),
         }
         table = "receiver" if queue.way == "acks" else "sender"
         worst = queue.delays.row[[int(np.argmin(queue.delays.queue_ns)), int(np.argmax(queue.delays.queue_ns))]]
@@ -134,7 +139,7 @@ def _at_receiver(diagnosis: Diagnosis) -> Iterator[_Queue]:
     nothing = np.empty(0, dtype=np.int64)
     rows, min_ns = seen.sends.row[sampled.place], int(sampled.way_ns.min())
     delays = PacketDelays(rows, rows, sampled.time_ns, queue_ns, min_ns, nothing, nothing, is_one_way=True)
-    yield _Queue(delays, queue_ns, diagnosis.link_s(0, seen.floor_ns), "data")
+    yield _Queue(delays, queue_ns, diagnosis.link_s(0, seen.floor_ns), "data", seen.stamp_tick_ns)
 
 
 def _is_held(diagnosis: Diagnosis, delays: PacketDelays, full: int) -> bool:
