@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.errors import RemoteProtocolError
@@ -28,6 +29,8 @@ PORT = 4729
 """IANA: gsmtap, 4729/udp."""
 LOG, NR_RRC, NAS_5GS = 0x10, 0x0503, 0x0504
 """Types (gsmtap.h and its version 3) that are handled separately: lines of a program's log, and NR."""
+SIGNAL = 0x0003
+"""Type of version 3 without a message: the levels of a cell stand in its tags."""
 UM, UMTS_RRC, LTE_RRC, LTE_NAS = 0x01, 0x0C, 0x0D, 0x12
 """Types of version 2 (gsmtap.h)."""
 _V2 = struct.Struct("!BBBBHbbLBBBB")
@@ -36,6 +39,21 @@ _TAG = struct.Struct("!HH")
 _UPLINK, _ARFCN = 0x4000, 0x3FFF  # gsmtap.h: GSMTAP_ARFCN_F_UPLINK and GSMTAP_ARFCN_MASK
 _CHANNEL, _CELL, _END = 0x0002, 0x0005, 0xFFFE
 """Tags of version 3: channel number, physical cell identity, no more tags."""
+_BAND = 0x0004
+"""Tag of version 3: number of the frequency band."""
+_LEVELS = {
+    0x0101: ("", "rssi_dbm", (-150.0, 0.0)),
+    0x0103: ("LTE", "sinr_db", (-50.0, 80.0)),
+    0x0104: ("UMTS", "rscp_dbm", (-150.0, 0.0)),
+    0x0105: ("UMTS", "ecio_db", (-50.0, 0.0)),
+    0x0106: ("LTE", "rsrp_dbm", (-180.0, 0.0)),
+    0x0107: ("LTE", "rsrq_db", (-50.0, 30.0)),
+    0x0108: ("NR", "rsrp_dbm", (-180.0, 0.0)),
+    0x010B: ("NR", "rsrq_db", (-50.0, 30.0)),
+    0x010D: ("NR", "sinr_db", (-50.0, 80.0)),
+}
+"""Tags of version 3 with a level, a float of 32 bits: technology, column of `radio`, and what is possible. RSRP, RSRQ
+and SINR of NR are those of the SS block, as everywhere in `radio`; those of CSI-RS (0x109, 0x10c, 0x10e) are others."""
 _UPLINK_CHANNELS = ((18_000, 36_000, 18_000), (131_072, 200_000, 65_536))
 """EARFCN of the uplink: first, end, and offset from the downlink (TS 36.101, table 5.7.3-1). SCAT reports it
 for messages that a Samsung phone sent."""
@@ -158,6 +176,8 @@ class Message(NamedTuple):
     header: bytes
     """Header of version 2, for tshark; empty for an exported PDU."""
     payload: bytes
+    levels: Mapping[str, object] = MappingProxyType({})
+    """Columns of `radio` that the tags of version 3 give: levels, technology and band; empty without a level."""
 
     @property
     def type_name(self) -> str:
@@ -227,7 +247,26 @@ def _of_version_3(datagram: bytes) -> Message:
     _, _, words, kind, subtype = _V3.unpack_from(datagram)
     # SCAT writes tags of any length and rounds the header up, but does not pad it: the last tag ends it.
     tags, end = _tags(datagram, words * 4)
-    payload = datagram[end:]
+    message = _dissected_as(kind, subtype, tags, datagram[end:])
+    levels = _levels(tags)
+    return message._replace(levels=levels) if levels else message
+
+
+def _levels(tags: Mapping[int, int]) -> dict[str, object]:
+    """Return the columns of `radio` in the tags of version 3; empty without a level that is possible."""
+    found: dict[str, object] = {}
+    for tag in tags.keys() & _LEVELS.keys():
+        rat, column, (least, most) = _LEVELS[tag]
+        value = struct.unpack("!f", (tags[tag] & 0xFFFFFFFF).to_bytes(4, "big"))[0]
+        if least <= value <= most:  # not of NaN
+            found |= {column: value, **({"rat": rat} if rat else {})}
+    if found and 0 < tags.get(_BAND, 0) < 1024:
+        found["band"] = str(tags[_BAND])
+    return found
+
+
+def _dissected_as(kind: int, subtype: int, tags: Mapping[int, int], payload: bytes) -> Message:
+    """Return the message of a packet of version 3 in the form that tshark dissects."""
     channel, cell = tags.get(_CHANNEL, NA), tags.get(_CELL, NA)
     if kind in (NR_RRC, NAS_5GS):
         name, dissector = _NR.get(subtype, ("", "")) if kind == NR_RRC else ("", "nas-5gs")

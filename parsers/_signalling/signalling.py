@@ -10,10 +10,10 @@ import numpy as np
 from multitracer.schemas.radio import RADIO
 from multitracer.schemas.signalling import HANDOVERS, SIGNALLING
 from multitracer.tables import NA, NOT_A_TIME, Table
-from parsers._signalling.changes import SeenMessage, Tracker
+from parsers._signalling.changes import KnownCell, SeenMessage, Tracker
 from parsers._signalling.clocks import sentences, stretches, without_network
 from parsers._signalling.dissection import Dissection
-from parsers._signalling.gsmtap import LOG, Messages
+from parsers._signalling.gsmtap import LOG, SIGNAL, Messages
 from parsers._signalling.measurements import ScatLines, readings
 from parsers._signalling.messages import names
 from parsers._text.collector_log import Sparse
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Document
     from parsers._signalling.dissection import DissectedMessage
-    from parsers._signalling.gsmtap import Numbered
+    from parsers._signalling.gsmtap import Message, Numbered
     from parsers._signalling.measurements import Reading
     from parsers._signalling.messages import Named
 
@@ -111,6 +111,10 @@ class _Reader:
         if numbered.message.type == LOG:
             self._take_line(numbered, tracker, time_ns)
             return
+        if numbered.message.levels:
+            self._append(_measured(numbered.message, tracker), time_ns, numbered)
+        if numbered.message.version == 3 and numbered.message.type == SIGNAL:
+            return
         self.malformed += "_ws.malformed" in dissected.values.get("protocols", "")
         for named in names(dissected, self.unknown):
             self._messages.append(_row(dissected, named, time_ns, clock))
@@ -181,6 +185,25 @@ def _row(dissected: DissectedMessage, named: Named, time_ns: int, clock: int) ->
         identity, bits, area, area_bits = _CELL_COLUMNS[named.rat]
         row |= {"cell_id": dissected.bits(identity, bits), "area_code": dissected.bits(area, area_bits)}
     return row
+
+
+def _measured(message: Message, tracker: Tracker) -> Reading:
+    """Return the levels that a packet's tags give of a cell, as a row of `radio`.
+
+    Its cell serves if it is the known serving one. As long as none is known, the cell of a report that names the band
+    serves: SCAT knows the band of that cell alone.
+    """
+    levels, serving = dict(message.levels), tracker.serving
+    known = {"channel": message.channel, "physical_cell_id": message.physical_cell_id}
+    reading = {"source": "GSMTAP", **levels, **{name: value for name, value in known.items() if value != NA}}
+    if serving.rat and serving.rat == levels.get("rat", serving.rat):
+        here = KnownCell(serving.rat, message.physical_cell_id, message.channel)
+        reading["role"] = "serving" if serving.may_be(here) else "neighbour"
+        if serving.may_be(here) and serving.cell_id != NA:
+            reading["cell_id"] = serving.cell_id
+    elif not serving.rat and "band" in levels:
+        reading["role"] = "serving"
+    return reading
 
 
 def _placed(reading: Reading, dissected: DissectedMessage, tracker: Tracker) -> Reading:
