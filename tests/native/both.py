@@ -21,6 +21,7 @@ from multitracer.logs import Point
 from multitracer.native import VARIABLE, kernel
 from multitracer.recording.inputs import UNREADABLE, Inputs
 from multitracer.recording.read import Need, read, with_segments
+from multitracer.recording.recording import look_inside
 from multitracer.schemas.tcp import TCP_SEGMENTS
 from multitracer.tables import Table
 from parsers._chunks import complete_capture
@@ -198,6 +199,8 @@ def kept_alike(path: str, capture: CaptureTables) -> bool:
     assert native is not None
     kept = complete_capture(native, path, None)
     if kept is not None:
+        if any(file.contents for file in capture.files):
+            look_inside(kept.files)
         assert_equal(kept, capture)
     return kept is not None
 
