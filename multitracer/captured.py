@@ -65,7 +65,7 @@ class CaptureMark(IntFlag):
     FRAGMENT = 0x010
     """First fragment of a fragmented IP packet; the payload length is that of all fragments."""
     TUNNELLED = 0x020
-    """Found inside GRE or IP-in-IP."""
+    """Found inside a tunnel (GRE, IP-in-IP, GTP-U, VXLAN and others)."""
     MPTCP = 0x040
     """An MPTCP option is present."""
     BAD_LENGTH = 0x080
@@ -91,6 +91,25 @@ class Content:
     packets: int
     bytes: int
     """Sum of their lengths on the wire."""
+
+
+Address = tuple[int, int]
+"""Both halves of an IP address, as 64-bit numbers; of IPv4 the address and 0."""
+
+
+@dataclass(slots=True)
+class Tunnel:
+    """The packets of a file that were read inside one kind of tunnel."""
+
+    packets: int = 0
+    tcp_packets: int = 0
+    """Packets that hold a TCP segment."""
+    unread_packets: int = 0
+    """Further packets in the same frames, which were not read (QMAP)."""
+    ends: set[tuple[Address, Address]] = field(default_factory=set)
+    """Pairs of the outer addresses, the smaller one first; empty for a tunnel below IP."""
+    identifiers: set[int] = field(default_factory=set)
+    """Numbers of the tunnels: TEIDs, VNIs, session or mux ids; empty for a kind without them."""
 
 
 @dataclass(slots=True)
@@ -160,6 +179,10 @@ class SourceFile:
     warnings: list[str] = field(default_factory=list)
     guessed_unit: str = ""
     """A clause on the unit of the time stamps, if another one is read than the file names; "" otherwise."""
+    guessed_link: str = ""
+    """A clause on the link type, if the frames show another one than the file names; "" otherwise."""
+    tunnels: dict[str, Tunnel] = field(default_factory=dict)
+    """Tunnels whose packets were read inside, by name; of nested ones each."""
     contents: list[Content] = field(default_factory=list)
     """What the packets are, the most bytes first; only of a capture file without any segment."""
 
@@ -175,6 +198,7 @@ class SourceFile:
         self.link_types = dict(sorted(self.link_types.items()))
         self.protocols = dict(sorted(self.protocols.items()))
         self.not_decoded = dict(sorted(self.not_decoded.items()))
+        self.tunnels = dict(sorted(self.tunnels.items()))
 
     def no_time(self, reason: str, packets: int) -> None:
         """Count packets with an impossible time stamp."""

@@ -16,9 +16,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from parsers._capture.forced import force_reading, forced_reading
     from parsers._chunks import Chunks, PacketBlock, first_packet_ns, is_plain, read_capture, read_flow
     from parsers._contents import contents_of
+    from parsers._forced import force_reading, forced_reading
     from parsers._format import HEAD_BYTES, Format, Match
     from parsers._ip_packets import (
         IpPacket,
@@ -73,8 +73,8 @@ _LAZY = {
     "contents_of": "parsers._contents",
     "detect": "parsers._read",
     "first_packet_ns": "parsers._chunks",
-    "force_reading": "parsers._capture.forced",
-    "forced_reading": "parsers._capture.forced",
+    "force_reading": "parsers._forced",
+    "forced_reading": "parsers._forced",
     "formats": "parsers._registry",
     "installed": "parsers._registry",
     "is_map": "parsers._stream",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from multitracer.captured import CaptureInterface, SourceFile
 from multitracer.errors import FormatError, InputError
 from parsers._capture.bounds import ERA_YEARS, YEAR_NS, cut_off
+from parsers._capture.link_type import note_link_type
 from parsers._capture.time_unit import note_guess
 from parsers._format import HEAD_BYTES
 from parsers._pcap.dialect import PROBE_BYTES, RECORD_HEADER_BYTES, is_magic
@@ -99,6 +100,8 @@ def _opened_pcap(stream: InputStream, head: bytes) -> _Opened:
     source = SourceFile(stream.path, "pcap", stream.compression, dialect.description, interfaces=[interface])
     if dialect.declared_ns:
         note_guess(source, tick_ns, dialect.declared_ns)
+    if dialect.declared_link >= 0:
+        note_link_type(source, dialect.declared_link, dialect.link_type)
     return _Opened(source, dialect.first_record, dialect.layout, None, dialect)
 
 
@@ -108,10 +111,10 @@ def _opened_pcapng(stream: InputStream, head: bytes) -> _Opened | None:
         first_packet,
         form_of,
     )
-    from parsers._pcapng.time_unit import UNIT_PROBE_BYTES, guessed_units  # noqa: PLC0415
+    from parsers._pcapng.time_unit import UNIT_PROBE_BYTES, guess  # noqa: PLC0415
 
     sections = Sections(SourceFile(stream.path, "pcapng", stream.compression))
-    sections.units = guessed_units(head[:UNIT_PROBE_BYTES], sections.source, stream.peek_head)
+    guess(head[:UNIT_PROBE_BYTES], sections, stream.peek_head)
     first = first_packet(head, sections)
     form = None if first is None else form_of(sections)
     if first is None or form is None:

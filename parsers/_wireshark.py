@@ -25,9 +25,13 @@ from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 from parsers._capture.time_unit import forced_tick_ns
 from parsers._ip_packets import read_records
+from parsers._packets.tunnels_seen import tunnels_are_closed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_TUNNELS = ("gtp", "vxlan", "geneve", "gre", "l2tp", "teredo")
+"""Wireshark's names of the tunnels that --no-decap leaves closed; IP in IP is no protocol of its own there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,10 @@ def dissect(
     # An absolute path cannot be taken for an option.
     absolute = str(Path(path).absolute())
     own = _own_times(path)
-    capture = pyshark.FileCapture(absolute, display_filter=display_filter, keep_packets=False)
+    options = list(chain.from_iterable(("--disable-protocol", name) for name in _TUNNELS if tunnels_are_closed()))
+    capture = pyshark.FileCapture(
+        absolute, display_filter=display_filter, keep_packets=False, custom_parameters=options or None
+    )
     try:
         before = 0
         for packet in map(_dissected, islice(capture, max_packets)):

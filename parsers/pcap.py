@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.captured import CaptureInterface, SourceFile
 from parsers._capture.capture_file import FileDamage, decode_stream
+from parsers._capture.link_type import note_link_type
 from parsers._capture.time_unit import note_guess
 from parsers._capture.window import StreamWindow
 from parsers._format import Format, Match
@@ -51,6 +52,8 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[PacketRecords]:
     source.variant = dialect.description
     if dialect.declared_ns:
         note_guess(source, dialect.magic.tick_ns, dialect.declared_ns)
+    if dialect.declared_link >= 0:
+        note_link_type(source, dialect.declared_link, dialect.link_type)
     tick_ns = float(dialect.magic.tick_ns)
     source.interfaces.append(CaptureInterface(dialect.link_type, dialect.snap_length, resolution_ns=tick_ns))
     window.skip(dialect.first_record)

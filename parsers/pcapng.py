@@ -16,7 +16,7 @@ from parsers._capture.window import StreamWindow
 from parsers._format import Format, Match
 from parsers._pcapng.blocks import SECTION_BYTES, SECTION_HEADER, Sections, first_section
 from parsers._pcapng.packets import packet_records
-from parsers._pcapng.time_unit import UNIT_PROBE_BYTES, guessed_units
+from parsers._pcapng.time_unit import UNIT_PROBE_BYTES, guess
 from parsers._pcapng.walk import WalkedBlocks, next_block, skip_oversized, walk
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[PacketRecords]:
     def head(size: int) -> bytes:
         return bytes(window.view[: min(len(window), size)])
 
-    sections.units = guessed_units(head(UNIT_PROBE_BYTES), source, head)
+    guess(head(UNIT_PROBE_BYTES), sections, head)
     source.variant = "little-endian" if sections.order == "<" else "big-endian"
     reading = _Reading(window, sections, FileDamage(source))
     while not reading.done:

@@ -20,6 +20,7 @@ import numpy as np
 
 from multitracer.analysis.not_tcp import not_tcp
 from multitracer.analysis.segments.stamp_spread import stamps_of
+from multitracer.analysis.tunnels import tunnels_sentence
 from multitracer.captured import CaptureMark
 from multitracer.schemas.tcp import Initiator
 from multitracer.tables import NA
@@ -202,6 +203,11 @@ def _of_file(file: SourceFile) -> Iterator[_Weighed]:
     if file.guessed_unit:
         text = f"{file.guessed_unit[0].upper()}{file.guessed_unit[1:]}."
         yield Severity.CAUTION, Note("time-unit", 1, text, file.path)
+    if file.guessed_link:
+        text = f"{file.guessed_link[0].upper()}{file.guessed_link[1:]}."
+        yield Severity.MINOR, Note("link-type", 1, text, file.path)
+    if file.tunnels:
+        yield from _of_tunnels(file)
     yield from _time_of_file(file)
     yield from _grain_of_file(file)
     left_out = sum(file.not_decoded.values())
@@ -220,6 +226,24 @@ def _damage(file: SourceFile) -> str:
     if not file.lost_ranges:
         return f"The file is damaged ({file.damaged}); only what lies before the damage was read."
     return f"The file is damaged ({file.damaged}): packets that were captured are missing there, and look lost."
+
+
+def _of_tunnels(file: SourceFile) -> Iterator[_Weighed]:
+    """Yield notes on tunnels with TCP inside, and on packets in them that could not be read."""
+    inside = sum(tunnel.tcp_packets for tunnel in file.tunnels.values())
+    if inside:
+        yield Severity.MINOR, Note("tunnelled", inside, tunnels_sentence(file), file.path)
+    if unread := sum(tunnel.unread_packets for tunnel in file.tunnels.values()):
+        text = (
+            f"{counted(unread, 'further packet')} that shared a frame with another one (QMAP) {_were(unread)} not "
+            "read: the packets look lost."
+        )
+        severity = _weigh(unread / (unread + file.packets), caution=_ANY, poor=_LOSS_RATE)
+        yield severity, Note("shared-frames", unread, text, file.path)
+
+
+def _were(number: int) -> str:
+    return "was" if number == 1 else "were"
 
 
 def _drops(file: SourceFile) -> Iterator[_Weighed]:

@@ -40,7 +40,11 @@ _ACCOUNT = (
 
 
 def open(  # noqa: A001  # as in gzip.open
-    *paths: str | os.PathLike[str], begin: Time | None = None, end: Time | None = None, max_packets: int | None = None
+    *paths: str | os.PathLike[str],
+    begin: Time | None = None,
+    end: Time | None = None,
+    max_packets: int | None = None,
+    decap: bool = True,
 ) -> Session:
     """Read and analyse captures and logs, or a session folder.
 
@@ -56,6 +60,9 @@ def open(  # noqa: A001  # as in gzip.open
         "2026-11-20T10:15:00.5" (UTC unless it has a time zone).
     max_packets : int, optional
         Read at most this many packets of each capture point.
+    decap : bool
+        Read the packets inside tunnels (GTP-U, VXLAN, Geneve, GRE, ERSPAN, IP in IP, L2TP, Teredo); otherwise
+        their outer packets are counted as they are.
 
     Returns
     -------
@@ -74,7 +81,7 @@ def open(  # noqa: A001  # as in gzip.open
     """
     is_complete = begin is None and end is None
     need = Need.SEGMENTS if is_complete else Need.PACKETS
-    session = Session(read(*paths, need=need, max_packets=max_packets))
+    session = Session(read(*paths, need=need, max_packets=max_packets, decap=decap))
     return session if is_complete else session.between(begin, end)
 
 

@@ -12,6 +12,7 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TextIO
 
+from multitracer.analysis.tunnels import tunnel_records
 from multitracer.schemas.tcp import GoodputBy, Initiator, RoundTrips
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
@@ -155,6 +156,7 @@ def file_record(file: SourceFile) -> Document:
         "last_ns": file.last_ns,
         "damaged": file.damaged,
         "not_decoded": file.not_decoded,
+        "tunnels": list(tunnel_records(file)) if file.tunnels else [],
     }
 
 

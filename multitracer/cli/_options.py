@@ -95,7 +95,14 @@ FORCING = {
         type=click.Choice(["s", "ms", "us", "ns"]),
         help="Read the time stamps of captures (pcap, pcapng) in this unit, whatever the files name. Default: "
         "the unit that the file names, unless its times are impossible.",
-    )
+    ),
+    "decap": click.option(
+        "--decap/--no-decap",
+        default=None,
+        callback=lambda _context, _parameter, decap: None if decap else decap,
+        help="Read the packets inside tunnels (GTP-U, VXLAN, Geneve, GRE, ERSPAN, IP in IP, L2TP, Teredo), which is "
+        "the default, or count the outer packets as they are.",
+    ),
 }
 """Options that say how captures are read, whatever the files say, by the name that `parsers.force_reading` knows.
 

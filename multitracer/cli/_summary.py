@@ -6,6 +6,7 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from multitracer.analysis.tunnels import tunnel_words
 from multitracer.captured import GSMTAP, WTCP_SYN
 from multitracer.logs import ParsedLog
 from multitracer.schemas.tcp import DIRECTIONS, Close, GoodputBy, Initiator, RoundTrips, Vantage, WindowScaleBy
@@ -223,6 +224,9 @@ def _file_facts(file: SourceFile) -> Iterator[tuple[str, str]]:
     yield "link types", _counts(file.link_types)
     yield "protocols", _counts(file.protocols)
     yield "not decoded", _counts(file.not_decoded)
+    yield "frames", file.guessed_link
+    for name, tunnel in file.tunnels.items():
+        yield "tunnel", tunnel_words(name, tunnel)
     if GSMTAP in file.protocols:
         yield (
             "signalling",

@@ -80,6 +80,7 @@ def read(  # noqa: PLR0913  # what a user may choose
     limits: StreamLimits | None = None,
     stop: Callable[[], bool] | None = None,
     meanwhile: Callable[[], None] | None = None,
+    decap: bool = True,
 ) -> Recording:
     """Read the inputs as one recording, and count the connections of its captures.
 
@@ -106,6 +107,8 @@ def read(  # noqa: PLR0913  # what a user may choose
         Called now and then while a stream is read; reading ends when it returns True.
     meanwhile : callable, optional
         Called while large captures are read, for work that can be done at the same time.
+    decap : bool
+        Read the packets inside tunnels; otherwise their outer packets are counted as they are.
 
     Raises
     ------
@@ -113,6 +116,10 @@ def read(  # noqa: PLR0913  # what a user may choose
         If nothing can be read. A file of a folder that cannot be read is skipped with a warning as long
         as another one can be read.
     """
+    if not decap:
+        with parsers.force_reading(decap=False):
+            return read(*inputs, need=need, only=only, window=window, max_packets=max_packets, progress=progress,
+                        limits=limits, stop=stop, meanwhile=meanwhile)  # fmt: skip
     named = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Inputs) else find_inputs(*_paths(inputs))
     if limits is not None:
         from multitracer.recording.stream import stream  # noqa: PLC0415  # few captures are read so

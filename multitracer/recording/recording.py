@@ -121,7 +121,7 @@ class Recording:
                 packets = count(file.packets, "whole packet")
                 read = f", {packets} read" if file.lost_ranges else f" after {packets}"
                 sentences.append(f"{file.path}: damaged{read}: {file.damaged}")
-            guessed = [file.guessed_unit] if file.guessed_unit else []
+            guessed = [each for each in (file.guessed_unit, file.guessed_link) if each]
             sentences += [f"{file.path}: {sentence}" for sentence in (*guessed, *file.warnings)]
         return sentences
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from multitracer import __version__
 from multitracer.analysis.series.rtt import Provenance
+from multitracer.analysis.tunnels import tunnel_words
 from multitracer.report.markup import Markup, element, fold
 from multitracer.schemas.tcp import GoodputBy, RoundTrips
 from multitracer.words import count, duration, moment, printable, rate, share, size
@@ -253,6 +254,8 @@ def _file_facts(point: str, file: SourceFile, hashes: dict[str, str]) -> _Facts:
         ("Clock", ", ".join(clock)),
         ("Contains", counts[0]),
         ("Not decoded", counts[1]),
+        ("Frames", file.guessed_link),
+        ("Tunnels", [tunnel_words(name, tunnel) for name, tunnel in file.tunnels.items()]),
         ("Damaged", file.damaged or ""),
         ("Interface", interfaces),
         ("Captured by", ", ".join(filter(None, (file.application, file.operating_system, file.hardware)))),

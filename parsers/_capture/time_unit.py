@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.captured import CaptureMark, SourceFile
-from parsers._capture.forced import FORCED
+from parsers._forced import FORCED
 
 if TYPE_CHECKING:
     from parsers._packets.layers import PacketRecords

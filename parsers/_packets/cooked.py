@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parsers._packets.chain import IPV4, IPV6, LLC, RAW_IP, ethertypes, link
-from parsers._packets.layers import rows, u16, u32
+from parsers._packets.chain import IPV4, IPV6, LLC, QMAP, RAW_IP, ethertypes, link
+from parsers._packets.ethernet import raw_ip
+from parsers._packets.fitting import holds_ip
+from parsers._packets.layers import UNTAGGED, joined, rows, u16, u32
+from parsers._packets.qmap import NUMBER as QMAP_NUMBER
+from parsers._packets.qmap import begins
 
 if TYPE_CHECKING:
-    from multitracer.tables import Numbers
+    from multitracer.tables import Mask, Numbers
     from parsers._packets.layers import Bytes, LayerPackets, PacketCounts
 
 _INET = 2
@@ -22,6 +26,11 @@ _INET6 = (10, 23, 24, 28, 30)
 """AF_INET6 of Linux, Windows, NetBSD and OpenBSD, FreeBSD, macOS."""
 _ETHERNET = link(1)
 _LINUX_802_2 = 0x0004
+_KINDS_BEHIND = (0x8100, 0x88A8, 0x9100, 0x9200, 0x8847, 0x8848, 0x8864, 0x893F, 0x8909, 0x880B, 0x883E, 0x6558,
+                 0x22EB, 0x6400, 0x894F)  # fmt: skip
+"""EtherTypes with a header of their own, behind which IP may begin four bytes later by right."""
+_SHORTEST_PAYLOAD = 46
+"""Shortest payload of an Ethernet frame, bytes (IEEE 802.3, 3.2.8)."""
 _NFULA_PAYLOAD = 9
 _MOST_ATTRIBUTES = 24
 
@@ -85,7 +94,7 @@ def linux_cooked(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPack
     Return the remaining packets, and the kind of each next header.
     """
     packets = packets.keep(ledger.complete(packets, 16, "SLL header"))
-    return packets.advanced(16), ethertypes(packets, 14)
+    return _behind_cooked(packets, 16, ethertypes(packets, 14), 14)
 
 
 def linux_cooked_2(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
@@ -94,7 +103,69 @@ def linux_cooked_2(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPa
     Return the remaining packets, and the kind of each next header.
     """
     packets = packets.keep(ledger.complete(packets, 20, "SLL2 header"))
-    return packets.advanced(20), ethertypes(packets, 0)
+    return _behind_cooked(packets, 20, ethertypes(packets, 0), 0)
+
+
+def _behind_cooked(packets: LayerPackets, length: int, kinds: Numbers, number_at: int) -> tuple[LayerPackets, Numbers]:
+    """Return the packets behind a cooked header of `length` bytes with its protocol number at `number_at`.
+
+    Not all is what the number says: below 1536 it is Linux's own (QMAP), and some drivers insert a VLAN tag of four
+    bytes at the wrong place, so that IP begins four bytes later.
+    """
+    inside = packets.advanced(length)
+    first = packets.data[np.minimum(inside.at, packets.end)] >> 4
+    expected = (kinds == IPV4) & (first == 4) | (kinds == IPV6) & (first == 6)
+    if expected.all():
+        return inside, kinds
+    is_qmap = u16(packets.data, packets.at + number_at) == QMAP_NUMBER
+    shifted = ~expected & _is_shifted(inside, kinds) & ~(is_qmap & begins(inside, with_commands=True))
+    kinds = np.where(is_qmap, QMAP, kinds)
+    if shifted.any():
+        # the tag is where the number would be, or behind it: the VLAN is the half that is no tag's EtherType
+        tag_at = np.minimum(packets.at + 14, packets.end)
+        one, two = u16(packets.data, tag_at), u16(packets.data, np.minimum(tag_at + 2, packets.end))
+        vlan = np.where(np.isin(one, (0x8100, 0x88A8, 0x0800, 0x86DD)), two, one) & 0xFFF
+        inside.at = np.where(shifted, inside.at + 4, inside.at)
+        inside.vlan = np.where(shifted & (vlan != 0) & (inside.vlan == UNTAGGED), 1 << 12 | vlan, inside.vlan)
+        kinds = np.where(shifted, RAW_IP, kinds)
+    return inside, kinds
+
+
+def _is_shifted(inside: LayerPackets, kinds: Numbers) -> Mask:
+    """Return in which packets nothing fits where the header says, but IP does four bytes later: bool, shape (n,)."""
+    at = inside.at
+    doubtful = (kinds == LLC) | (kinds == IPV4) | (kinds == IPV6)
+    known = np.array(sorted(_KINDS_BEHIND), np.int64)
+    doubtful |= ~np.isin(kinds, known) & (kinds < RAW_IP)
+    is_tag = np.isin(kinds, (0x8100, 0x88A8, 0x9100, 0x9200))
+    is_regular = np.isin(u16(inside.data, np.minimum(at + 2, inside.end)), (0x0800, 0x86DD))
+    doubtful |= is_tag & ~is_regular
+    begin = at + 4
+    fits = holds_ip(inside.data, begin, inside.end, inside.stop, exact=True)
+    # a short packet may be padded, as Ethernet does
+    padded = inside.stop - begin <= _SHORTEST_PAYLOAD
+    fits |= padded & holds_ip(inside.data, begin, inside.end, inside.stop)
+    return np.asarray(doubtful & fits)
+
+
+def raw_ip_or_qmap(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
+    """Skip nothing: the packet begins with IP, or with QMAP, as on the device rmnet_ipa0.
+
+    Return the packets, and the kind of each next header.
+    """
+    first = packets.data[np.minimum(packets.at, packets.end)]
+    is_ip = (first >> 4 == 6) | (first >= 0x45) & (first < 0x50)
+    if is_ip.all():
+        return raw_ip(packets, ledger)
+    is_qmap = ~is_ip & begins(packets, with_commands=False)
+    others, kinds = raw_ip(packets.keep(~is_qmap), ledger)
+    if not is_qmap.any():
+        return others, kinds
+    parts = [others, packets.pick(is_qmap)]
+    record = np.concatenate([part.record for part in parts])
+    order = np.argsort(record, kind="stable")
+    every = np.concatenate([kinds, np.full(len(parts[1]), QMAP)])
+    return joined(parts, order), every[order]
 
 
 def netfilter_log(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:

@@ -26,11 +26,12 @@ from parsers._packets.columns import GrowingTable
 from parsers._packets.flows import FlowTable
 from parsers._packets.ip import in_capture_order, ipv4, ipv6
 from parsers._packets.kernel import decoded
-from parsers._packets.layers import UNTAGGED, LayerPackets, PacketCounts, members, rows, u16
+from parsers._packets.layers import UNTAGGED, LayerPackets, PacketCounts, rows, u16
+from parsers._packets.opening import opened
 from parsers._packets.parts import in_order, numbered, of_segments
 from parsers._packets.steps import STEPS
 from parsers._packets.tcp import segments
-from parsers._packets.tunnel import INSIDE
+from parsers._packets.tunnels_seen import note_tunnels, tunnels_are_closed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -331,7 +332,6 @@ _GSMTAP_PORT = 4729  # IANA: gsmtap, 4729/udp
 _SYN_OCTETS = np.frombuffer(bytes([0x11, 0]) + bytes(8), "V10")  # docs/wtcp.md: SYN, no flags, no identity
 _SYN_UDP_BYTES = 30  # docs/wtcp.md: 22 octets behind UDP's header of 8
 _UDP = IpProtocol.UDP.value
-_IS_TUNNEL = members(INSIDE)
 
 
 class Decoder:
@@ -369,6 +369,8 @@ class Decoder:
         for version in (4, 6):
             same = [d for d in datagrams if d.version == version and len(d)]
             parts += self._segments_of(same, ledger, 0 if native is None else native.segments[version])
+        if ledger.tunnels:
+            note_tunnels(source, ledger.tunnels, np.concatenate([[], *(part.record for part in parts)]))
         self._append([p for p in parts if len(p.record)], records, source.packets + 1, share)
         source.packets += len(records)
         self._records += len(records)
@@ -392,9 +394,11 @@ class Decoder:
             datagrams = [self._without_fragments(d, ledger) for d in datagrams]
             if level == _MOST_TUNNELS:
                 return complete + datagrams
+            if tunnels_are_closed():
+                return datagrams
             pending = []
             for outer in datagrams:
-                plain, inner = _opened(outer, ledger)
+                plain, inner = opened(outer, ledger)
                 complete.append(plain)
                 pending += inner
             if not pending:
@@ -568,23 +572,6 @@ def _is_wtcp_syn(datagrams: Datagrams) -> Mask:
     if mask.any():
         mask[mask] = rows(packets.data, packets.at[mask] + 8, 10) == _SYN_OCTETS
     return np.asarray(mask)
-
-
-def _opened(datagrams: Datagrams, ledger: PacketCounts) -> tuple[Datagrams, list[tuple[LayerPackets, int]]]:
-    """Return the datagrams that are not tunnels, and the IP packets in the tunnels with their versions."""
-    if (datagrams.protocol == _TCP).all():
-        return datagrams, []
-    tunnel = _IS_TUNNEL[datagrams.protocol]
-    if not tunnel.any():
-        return datagrams, []
-    inner = []
-    for protocol in np.unique(datagrams.protocol[tunnel]).tolist():
-        here = datagrams.protocol == protocol
-        packets = datagrams.packets.pick(here)
-        packets.marks |= np.uint16(CaptureMark.TUNNELLED)
-        packets.marks |= datagrams.more_fragments[here].astype(np.uint16) * np.uint16(CaptureMark.FRAGMENT)
-        inner += ip_packets(packets, INSIDE[protocol], STEPS, ledger)
-    return datagrams.keep(~tunnel), inner
 
 
 def _share_cut(records: PacketRecords) -> float | None:

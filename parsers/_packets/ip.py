@@ -89,17 +89,19 @@ class Datagrams:
 
     def keep(self, mask: Mask) -> Datagrams:
         """Return the datagrams where `mask` (bool, shape (n,)) is set."""
-        if mask.all():
-            return self
+        return self if mask.all() else self.keep_at(mask)
+
+    def keep_at(self, which: Mask | Numbers) -> Datagrams:
+        """Return a copy of the datagrams that a mask (bool, shape (n,)) or positions (int64) select."""
         return Datagrams(
             self.version,
-            self.packets.pick(mask),
-            self.protocol[mask],
-            (self.source[0][mask], self.source[1][mask]),
-            (self.destination[0][mask], self.destination[1][mask]),
-            self.identification[mask],
-            self.fragment_offset[mask],
-            self.more_fragments[mask],
+            self.packets.pick(which),
+            self.protocol[which],
+            (self.source[0][which], self.source[1][which]),
+            (self.destination[0][which], self.destination[1][which]),
+            self.identification[which],
+            self.fragment_offset[which],
+            self.more_fragments[which],
         )
 
 

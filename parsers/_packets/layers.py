@@ -7,7 +7,7 @@ many times faster than gathering with the structured dtype itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from multitracer.tables import Mask, Numbers
+    from parsers._packets.tunnels_seen import SeenTunnel
 
     Bytes = NDArray[np.uint8]
 
@@ -222,6 +223,8 @@ class PacketCounts:
 
     protocols: dict[str, int]
     not_decoded: dict[str, int]
+    tunnels: list[SeenTunnel] = field(default_factory=list)
+    """Tunnels whose packets are read inside; these packets are counted by what is there."""
 
     def count_protocol(self, protocol: str, count: int) -> None:
         """Count packets of a protocol."""

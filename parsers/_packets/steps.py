@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from parsers._packets import cooked, ethernet, ppp, tunnel, wireless
+from parsers._packets import cooked, ethernet, ppp, qmap, tunnel, wireless
 from parsers._packets.chain import (
     BRIDGED,
     CONTROL_WORD,
@@ -15,6 +15,7 @@ from parsers._packets.chain import (
     MPLS_PAYLOAD,
     PADDED_80211,
     PPP,
+    QMAP,
     RAW_IP,
     SNAP,
     Step,
@@ -35,6 +36,7 @@ STEPS: dict[int, Step] = {
     PADDED_80211: wireless.padded_80211,
     BRIDGED: fixed_step("bridged Ethernet", length=2, following=_ETHERNET),
     CONTROL_WORD: fixed_step("MPLS control word", length=4, following=_ETHERNET),
+    QMAP: qmap.qmap,
     GRE: tunnel.gre,
     ERSPAN_2: fixed_step("ERSPAN", length=8, following=_ETHERNET),
     ETHERIP: fixed_step("EtherIP", length=2, following=_ETHERNET),
@@ -44,7 +46,9 @@ STEPS: dict[int, Step] = {
     0x9100: ethernet.vlan_tag,
     0x9200: ethernet.vlan_tag,
     0x6558: fixed_step("bridged Ethernet", length=0, following=_ETHERNET),
-    0x22EB: fixed_step("ERSPAN III", length=12, following=_ETHERNET),
+    0x22EB: tunnel.erspan_3,
+    0x6400: fixed_step("EoIP", length=0, following=_ETHERNET),  # MikroTik's, in GRE
+    0x894F: tunnel.nsh,
     0x880B: ppp.framed_ppp,
     0x883E: tunnel.redirected,
     0x8864: fixed_step("PPPoE", length=6, following=PPP),
@@ -60,12 +64,12 @@ STEPS: dict[int, Step] = {
     link(9): ppp.framed_ppp,
     link(10): fixed_step("FDDI", length=13, following=LLC),
     link(11): fixed_step("RFC 2684", length=0, following=LLC),
-    link(12): ethernet.raw_ip,
-    link(14): ethernet.raw_ip,
+    link(12): cooked.raw_ip_or_qmap,
+    link(14): cooked.raw_ip_or_qmap,
     link(19): cooked.classical_ip_over_atm,
     link(50): ppp.framed_ppp,
     link(51): fixed_step("PPPoE", length=6, following=PPP),
-    link(101): ethernet.raw_ip,
+    link(101): cooked.raw_ip_or_qmap,
     link(104): ppp.framed_ppp,
     link(105): wireless.ieee80211,
     link(106): cooked.classical_ip_over_atm,

@@ -65,6 +65,8 @@ class Dialect(NamedTuple):
     """The upper 16 bits of the first record's seconds, by which likely records are recognised."""
     declared_ns: int = 0
     """Unit of time stamps that the file names, ns, if another one was guessed; else 0."""
+    declared_link: int = -1
+    """Link type that the file names, if its frames show another one; else -1."""
 
     @property
     def first_record(self) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.errors import FormatError
 from parsers._pcap.dialect import FILE_HEADER_BYTES, MAGICS, PROBE_BYTES, Dialect, is_magic
+from parsers._pcap.link_type import with_link_type
 from parsers._pcap.time_unit import with_time_unit
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def dialect_of(head: bytes, *, path: str, more: Callable[[int], bytes] | None = 
     first = head[dialect.first_record : dialect.first_record + 4]
     seconds = int.from_bytes(first, "little" if order == "<" else "big")
     dialect = _likeliest([dialect._replace(header_bytes=n, high_seconds=seconds >> 16) for n in magic.headers], head)
-    return with_time_unit(dialect, head, more or (lambda _: head))
+    return with_link_type(with_time_unit(dialect, head, more or (lambda _: head)), head)
 
 
 def _likeliest(candidates: list[Dialect], head: bytes) -> Dialect:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from parsers._capture.time_unit import FEWEST_RECORDS, PROBE_BYTES, forced_tick_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from parsers._pcap.dialect import Dialect
 
@@ -18,7 +18,9 @@ _MOST_RECORDS = 4096
 _FEWEST_IMPOSSIBLE = 2
 
 
-class _Record(NamedTuple):
+class FirstRecord(NamedTuple):
+    """A record at the begin of a file: its packet's position, and what its header says."""
+
     at: int
     seconds: int
     fraction: int
@@ -41,33 +43,33 @@ def with_time_unit(dialect: Dialect, head: bytes, more: Callable[[int], bytes]) 
     forced = forced_tick_ns()
     if forced is not None:
         return dialect.with_tick(forced)
-    records = _first_records(dialect, head)
+    records = list(first_records(dialect, head))
     if _too_large(dialect, records):
         return dialect.with_tick(declared // _FACTOR, declared)
     if declared * _FACTOR < 10**9 and _small(dialect, records):
         head = more(PROBE_BYTES)
-        records = _first_records(dialect, head)
+        records = list(first_records(dialect, head))
         if _small(dialect, records) and (_spread(dialect, records) or _too_fast(dialect, records, head)):
             return dialect.with_tick(declared * _FACTOR, declared)
     return dialect
 
 
-def _first_records(dialect: Dialect, head: bytes) -> list[_Record]:
-    """Return the complete records at the begin of a file, up to one that cannot be."""
-    at, records = dialect.first_record, list[_Record]()
-    while at + dialect.header_bytes <= len(head) and len(records) < _MOST_RECORDS:
+def first_records(dialect: Dialect, head: bytes) -> Iterator[FirstRecord]:
+    """Yield the complete records at the begin of a file, up to one that cannot be."""
+    at, records = dialect.first_record, 0
+    while at + dialect.header_bytes <= len(head) and records < _MOST_RECORDS:
         seconds, fraction = struct.unpack_from(dialect.order + "II", head, at)
         captured, original = dialect.lengths(head, at)
         if captured > min(dialect.largest, original):
             break
         at += dialect.header_bytes
         if at + captured <= len(head):
-            records.append(_Record(at, seconds, fraction, captured, original))
+            yield FirstRecord(at, seconds, fraction, captured, original)
+            records += 1
         at += captured
-    return records
 
 
-def _too_large(dialect: Dialect, records: list[_Record]) -> bool:
+def _too_large(dialect: Dialect, records: list[FirstRecord]) -> bool:
     """Return whether most fractions are a second or more, but less in the next smaller unit."""
     one = dialect.ticks_per_second
     impossible = sum(record.fraction >= one for record in records)
@@ -78,14 +80,14 @@ def _too_large(dialect: Dialect, records: list[_Record]) -> bool:
     )
 
 
-def _small(dialect: Dialect, records: list[_Record]) -> bool:
+def _small(dialect: Dialect, records: list[FirstRecord]) -> bool:
     """Return whether all fractions are below a thousandth of a second, and not all are 0."""
     thousandth = dialect.ticks_per_second // _FACTOR
     few = len(records) < FEWEST_RECORDS
     return not few and 0 < max(record.fraction for record in records) < thousandth
 
 
-def _spread(dialect: Dialect, records: list[_Record]) -> bool:
+def _spread(dialect: Dialect, records: list[FirstRecord]) -> bool:
     """Return whether small fractions fill several seconds as times do in the next larger unit.
 
     A clock that is read at whole seconds gives small ones only.
@@ -98,7 +100,7 @@ def _spread(dialect: Dialect, records: list[_Record]) -> bool:
     return len(widths) > 1 and max(widths) > thousandth / 2
 
 
-def _too_fast(dialect: Dialect, records: list[_Record], head: bytes) -> bool:
+def _too_fast(dialect: Dialect, records: list[FirstRecord], head: bytes) -> bool:
     import numpy as np  # noqa: PLC0415  # few files leave a doubt
 
     from parsers._capture.time_unit import ticks_too_fast  # noqa: PLC0415

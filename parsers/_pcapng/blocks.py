@@ -197,6 +197,8 @@ class Sections:
         """Section headers so far; one that is read again after damage counts twice."""
         self.units: dict[int, int] = {}
         """Exponents of guessed units, by number of the interface in its section."""
+        self.links: dict[tuple[int, int], int] = {}
+        """Link types that frames show, by number of the interface in its section and the type that it states."""
         self.resolutions: list[Resolution] = []
         """Clock resolutions by position in `source.interfaces`."""
         self._known: dict[tuple[object, ...], int] = {}
@@ -252,7 +254,8 @@ class Sections:
         if len(block) < 20:
             return f"an interface description block of {len(block)} bytes is too short"
         link_type, _, snap_length = struct.unpack_from(self.order + "HHI", block, 8)
-        interface = CaptureInterface(link_type, snap_length or None)
+        used = self.links.get((len(self.local) - self.base, link_type), link_type)
+        interface = CaptureInterface(used, snap_length or None)
         comments = []
         for option, value in options(block[16:-4], self.order):
             if option == OptionCode.COMMENT:

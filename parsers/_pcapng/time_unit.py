@@ -1,4 +1,4 @@
-"""The unit of the time stamps of a pcapng file, where an interface names a wrong one, or none.
+"""What an interface of a pcapng file names wrongly, or not at all: the unit of its time stamps, its link type.
 
 Without a resolution the unit is µs. A program that writes ns then states times 50,000 years ahead; one that
 writes µs under a resolution of ns states times some weeks after 1970, as a device would that counts from its
@@ -11,6 +11,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.protocols.pcap_file import BlockType
+from parsers._capture.link_type import HEAD_BYTES, likely_link_type, note_link_type
 from parsers._capture.time_unit import FEWEST_RECORDS, PROBE_BYTES, forced_tick_ns, note_guess
 from parsers._pcapng.blocks import PACKET_AT, SMALLEST_BLOCK, byte_order, resolution_of
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from multitracer.captured import SourceFile
-    from parsers._pcapng.blocks import Resolution
+    from parsers._pcapng.blocks import Resolution, Sections
 
 _EARLIEST_S, _LATEST_S = 631_152_000, 4_102_444_800
 """1990 and 2100: a capture was made between them."""
@@ -43,21 +44,33 @@ class _Interface(NamedTuple):
     packets: list[_Packet]
 
 
-def guessed_units(head: bytes, source: SourceFile, more: Callable[[int], bytes]) -> dict[int, int]:
-    """Return the exponents of the units that differ from the stated ones, by number of the interface.
+def guess(head: bytes, sections: Sections, more: Callable[[int], bytes]) -> None:
+    """Guess what the interfaces of the first section state wrongly: units of time stamps, and link types.
 
     Parameters
     ----------
     head : bytes
         First bytes of the file.
-    source : SourceFile
-        Gets a note on a guess.
+    sections : Sections
+        Gets the guesses, and its file notes on them.
     more : callable
         Returns more of the first bytes, up to a number, for a file that leaves a doubt.
     """
-    if forced_tick_ns() is not None:
-        return {}
     described = _interfaces(head)
+    for number, each in enumerate(described):
+        frames = ((head[p.at : p.at + min(p.captured, HEAD_BYTES)], p.original) for p in each.packets)
+        used = likely_link_type(each.link_type, frames)
+        if used != each.link_type:
+            sections.links[number, each.link_type] = used
+            note_link_type(sections.source, each.link_type, used)
+    if forced_tick_ns() is None:
+        sections.units = _units(head, described, sections.source, more)
+
+
+def _units(
+    head: bytes, described: list[_Interface], source: SourceFile, more: Callable[[int], bytes]
+) -> dict[int, int]:
+    """Return the exponents of the units that differ from the stated ones, by number of the interface."""
     if any(_too_early(each) for each in described):
         head = more(PROBE_BYTES)
         described = _interfaces(head)

@@ -17,6 +17,9 @@ from tests.parsers import frames as build
 from tests.parsers.test_erf import record
 from tests.parsers.test_link_types import FRAMES, TUNNELS
 from tests.parsers.test_snoop import snoop_file
+from tests.parsers.test_udp_tunnels import TUNNELS as UDP_TUNNELS
+from tests.parsers.test_udp_tunnels import gtpu, udp
+from tests.parsers.test_wrong_links import misplaced, qmap, sll, sll2
 
 if TYPE_CHECKING:
     import random
@@ -54,10 +57,39 @@ def segment(rng: random.Random) -> bytes:
     return broken(rng, made) if rng.random() < 0.1 else made
 
 
+def in_udp(rng: random.Random, inside: bytes) -> bytes:
+    """Return a datagram of UDP with an IP packet in one of the tunnels in UDP."""
+    vni = rng.choice(_NUMBERS) & 0xFFFFFF00
+    extensions = ((0x85, b"\x10\x09"), (0xC0, bytes(6)))[: rng.randint(0, 2)]
+    made = (
+        gtpu(inside, extensions=extensions, sequence=rng.choice((None, 7)), message=rng.choice((255, 255, 1, 254))),
+        struct.pack(">II", 0x08 << 24, vni) + build.ethernet(inside),
+        struct.pack(">BHBI", 0x0C, 0, rng.randint(0, 6), vni) + inside,
+        struct.pack(">BBHII", 1, 0, 0x0800, vni, rng.choice((0x01020100, 0x01020101))) + inside,
+        struct.pack(">HHH", 2, 4, 5) + b"\xff\x03\0\x21" + inside,
+        struct.pack(">HHI", 3, 0, 99) + bytes(rng.choice((0, 4, 8))) + build.ethernet(inside),
+        rng.choice((b"", b"\0\0" + bytes(6))) + inside,
+    )
+    number = rng.randrange(len(made))
+    port = (2152, rng.choice((4789, 8472)), 4790, 6081, 1701, 1701, 3544)[number]
+    return udp(made[number], port, sport=rng.choice((40_000, 2152)), length=rng.choice((None, None, None, 0, 40)))
+
+
+def in_cooked(rng: random.Random, inside: bytes) -> tuple[int, bytes]:
+    """Return link type and frame of a cooked capture, with QMAP or with a misplaced tag; or of QMAP alone."""
+    many = b"".join(qmap(inside, mux=rng.randint(1, 3), five=rng.random() < 0.5) for _ in range(rng.randint(1, 3)))
+    made = ((113, sll(many)), (276, sll2(many)), (101, many), (12, many))
+    if inside and rng.random() < 0.5:
+        return misplaced(inside, vlan=rng.choice((1, 249, 2048, 4094)), version=rng.choice((1, 2)), with_type=True)
+    return rng.choice(made)
+
+
 def packet(rng: random.Random, depth: int = 0) -> bytes:
     """Return an IP packet, perhaps with another one inside."""
     inside = segment(rng) if depth > 2 or rng.random() < 0.8 else packet(rng, depth + 1)
-    protocol = rng.choice((6, 6, 6, 6, 4, 41, 47, 17, 0, 44, 51, 60, 97, 137))
+    protocol = rng.choice((6, 6, 6, 6, 4, 41, 47, 17, 0, 44, 51, 60, 97, 115, 137))
+    if depth < 3 and rng.random() < 0.15:
+        inside, protocol = in_udp(rng, packet(rng, depth + 1)), 17
     if rng.random() < 0.3:
         return build.ipv6(
             inside, next_header=protocol, length=rng.choice((None, None, 0, rng.choice(_NUMBERS) & 0xFFFF))
@@ -108,7 +140,11 @@ def link_frame(rng: random.Random, link_type: int) -> bytes:
         return rng.randbytes(rng.choice((0, 1, 20, 60, 200)))
     frame = rng.choice(known)
     if rng.random() < 0.7:
-        frame = frame[: max(len(frame) - 47, 0)] + rng.choice((packet(rng), rng.choice(list(TUNNELS.values()))))
+        tunnels = (rng.choice(list(TUNNELS.values())), rng.choice(list(UDP_TUNNELS.values()))[14:])
+        frame = frame[: max(len(frame) - 47, 0)] + rng.choice((packet(rng), *tunnels))
+    if link_type in (12, 101, 113, 276) and rng.random() < 0.5:
+        chosen, cooked = in_cooked(rng, packet(rng))
+        frame = cooked if chosen == link_type else frame
     return broken(rng, frame) if rng.random() < 0.3 else frame
 
 

@@ -10,6 +10,10 @@ const UDP: u8 = 17;
 const HEADER_BYTES: usize = 8;
 /// IANA: gsmtap, 4729/udp. Python counts it by this name.
 const GSMTAP_PORT: u16 = 4729;
+/// Ports of tunnels in UDP, as in `parsers/_packets/udp_tunnel.py`: Python looks whether there is one.
+const fn is_of_tunnel(port: u16) -> bool {
+    matches!(port, 1701 | 2152 | 3544 | 4754 | 4789 | 4790 | 6081 | 8472)
+}
 /// Of a SYN of WTCP, docs/wtcp.md: 22 octets behind UDP's header.
 const WTCP_SYN_BYTES: u16 = 30;
 
@@ -17,8 +21,10 @@ const WTCP_SYN_BYTES: u16 = 30;
 #[inline]
 pub fn is_counted(frame: &[u8], header: &IpHeader, stop: i64) -> bool {
     payload(frame, header, stop).is_some_and(|udp| {
-        let (port, length) = (be16(udp, 2), be16(udp, 4));
-        udp.len() >= HEADER_BYTES && port != Some(GSMTAP_PORT) && length != Some(WTCP_SYN_BYTES)
+        let (source, port, length) = (be16(udp, 0), be16(udp, 2), be16(udp, 4));
+        let is_tunnel = source.is_some_and(is_of_tunnel) || port.is_some_and(is_of_tunnel);
+        let is_known = port == Some(GSMTAP_PORT) || length == Some(WTCP_SYN_BYTES);
+        udp.len() >= HEADER_BYTES && !is_tunnel && !is_known
     })
 }
 

@@ -1,4 +1,4 @@
-"""How the user wants captures to be read, whatever their files say: options such as --time-unit.
+"""How the user wants captures to be read, whatever their files say: options such as --time-unit and --no-decap.
 
 A choice holds for the whole process, because threads of a reading need it, too. A worker in another process gets it
 with its task.
@@ -23,7 +23,8 @@ def force_reading(**choices: object) -> Iterator[None]:
     Parameters
     ----------
     **choices
-        ``time_unit``: unit of the time stamps of pcap and pcapng, one of "s", "ms", "us", "ns".
+        ``time_unit``: unit of the time stamps of pcap and pcapng, one of "s", "ms", "us", "ns"; ``decap``: False
+        counts the packets of tunnels as they are, and does not read what is inside them.
     """
     held = forced_reading() | choices
     FORCED.append(held)
