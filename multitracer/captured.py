@@ -83,6 +83,25 @@ WTCP_SYN = "wtcp syn"
 
 
 @dataclass(frozen=True, slots=True)
+class ContentWay:
+    """The packets of a content from one host to another."""
+
+    source: str
+    destination: str
+    packets: int
+    bytes: int
+    """Sum of their lengths on the wire."""
+    duration_ns: int
+    """From the first packet to the last."""
+    peak_bytes: int | None
+    """Maximum bytes in a second; None without two seconds."""
+    step_s: int
+    """Length of a step of `bytes_by_step`: a second, longer for a capture of more than an hour."""
+    bytes_by_step: tuple[int, ...]
+    """Bytes in each step since the first packet of the file."""
+
+
+@dataclass(frozen=True, slots=True)
 class Content:
     """What some packets of a capture are that hold no TCP segment."""
 
@@ -91,6 +110,8 @@ class Content:
     packets: int
     bytes: int
     """Sum of their lengths on the wire."""
+    ways: tuple[ContentWay, ...] = ()
+    """The directions with the most bytes, most bytes first; empty for what is not IP."""
 
 
 Address = tuple[int, int]

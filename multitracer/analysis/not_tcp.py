@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.captured import Content
-from multitracer.words import count, share, size
+from multitracer.units import BITS_PER_BYTE, NS_PER_S
+from multitracer.words import count, duration, rate, share, size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from multitracer.captured import SourceFile
+    from multitracer.captured import ContentWay, SourceFile
+    from multitracer.tables import Document
 
 _MOST_NAMED = 3
 """Maximum kinds of content that the sentence names; the others are counted together. Not measured."""
 _ENCRYPTED = "a capture inside the tunnel (on its own interface), or at an end of what it carries"
-_TUNNEL = "a capture inside the tunnel or behind it"
+_TUNNEL = "reading it without --no-decap, or a capture of whole packets: TCP inside the tunnel is then analysed"
 _LINK_TYPE = "the right link type: the file may name another one than its packets have (capinfos shows it)"
 _HELP = {
     "QUIC": (
@@ -28,6 +30,7 @@ _HELP = {
     "ESP": _ENCRYPTED,
     "AH": _ENCRYPTED,
     "IKE": _ENCRYPTED,
+    "DTLS": "the log of the program at one end",
     "GTP-U": _TUNNEL,
     "VXLAN": _TUNNEL,
     "Geneve": _TUNNEL,
@@ -39,6 +42,15 @@ _HELP = {
     "IP fragments": "a capture with the first fragment of each packet",
 }
 """What would help, by the begin of a content's name."""
+_WHY = {
+    "QUIC": "QUIC encrypts all but the begin of its headers",
+    "DTLS": "DTLS encrypts what it carries",
+    "WireGuard": "WireGuard encrypts whole packets, also their ports and TCP headers",
+    "OpenVPN": "OpenVPN encrypts whole packets, also their ports and TCP headers",
+    "ESP": "ESP encrypts whole packets, also their ports and TCP headers",
+    "IKE": "IKE only negotiates keys",
+}
+"""Why no more than rates can be known, by the begin of a content's name."""
 _OTHER_HELP = "the log of the program that sent them (for example of iperf3 --json), or a capture of TCP"
 
 _PINGS = frozenset({"ICMP", "ICMPv6"})
@@ -62,7 +74,8 @@ def not_tcp(files: Sequence[SourceFile]) -> str:
     by_name: dict[str, Content] = {}
     for each in (each for file in files for each in _contents(file)):
         before = by_name.get(each.name, Content(each.name, 0, 0))
-        by_name[each.name] = Content(each.name, before.packets + each.packets, before.bytes + each.bytes)
+        ways = max(before.ways, each.ways, key=lambda ways: sum(way.bytes for way in ways))
+        by_name[each.name] = Content(each.name, before.packets + each.packets, before.bytes + each.bytes, ways)
     listed = sorted(by_name.values(), key=lambda each: (-each.bytes, -each.packets))
     packets = sum(file.packets for file in files)
     what = "; ".join(_in_words(each, listed) for each in listed[:_MOST_NAMED])
@@ -71,9 +84,11 @@ def not_tcp(files: Sequence[SourceFile]) -> str:
     looked = sum(each.packets for each in listed)
     part = f" (of the first {looked:,} packets)" if looked < packets else ""
     holds = f"None of the {packets:,} packets holds" if packets > 1 else "The only packet does not hold"
-    helps = _help([each.name for each in listed])
+    names = [each.name for each in listed]
+    helps = _help(names)
+    rates = _rates(listed[0]) if listed and not _is_upkeep(names[0]) else ""
     return (
-        f"{holds} a TCP segment, so nothing was analysed. Found{part}: {what or 'nothing known'}. What would "
+        f"{holds} a TCP segment, so nothing was analysed. Found{part}: {what or 'nothing known'}. {rates}What would "
         f"help: {helps}."
     )
 
@@ -90,11 +105,53 @@ def _in_words(content: Content, listed: Sequence[Content]) -> str:
     return f"{content.name}, {count(content.packets, 'packet')}{much}"
 
 
+def _rates(content: Content) -> str:
+    """Return sentences on the rate in each direction, and on why there is nothing else to be known; "" without any."""
+    ways = [f"{way.source} -> {way.destination} {_rate(way)}" for way in content.ways if way.packets]
+    if not ways:
+        return ""
+    why = next((f": {why}" for begin, why in _WHY.items() if content.name.startswith(begin)), "")
+    nothing = f"Neither round trips nor losses inside can be known{why}. " if why else ""
+    return f"By direction: {'; '.join(ways)}. {nothing}"
+
+
+def _rate(way: ContentWay) -> str:
+    words = f"{count(way.packets, 'packet')}, {size(way.bytes)}"
+    if way.duration_ns > 0:
+        mean = rate(way.bytes * BITS_PER_BYTE * NS_PER_S / way.duration_ns)
+        words += f" in {duration(way.duration_ns)}, mean {mean}"
+    return words if way.peak_bytes is None else f"{words}, at most {rate(way.peak_bytes * BITS_PER_BYTE)} in a second"
+
+
+def content_records(file: SourceFile) -> Iterator[Document]:
+    """Yield a record for each content of a file without TCP in the output of `analyze`."""
+    for content in file.contents:
+        ways = [
+            {
+                "source": way.source,
+                "destination": way.destination,
+                "packets": way.packets,
+                "bytes": way.bytes,
+                "duration_s": way.duration_ns / NS_PER_S,
+                "peak_bytes_per_s": way.peak_bytes,
+                "step_s": way.step_s,
+                "bytes_by_step": list(way.bytes_by_step),
+            }
+            for way in content.ways
+        ]
+        yield {"name": content.name, "packets": content.packets, "bytes": content.bytes, "directions": ways}
+
+
+def _is_upkeep(name: str) -> bool:
+    """Return whether a network has a content without any transfer, also inside a tunnel."""
+    return all(part.partition(" in ")[0] in _UPKEEP for part in name.split(" and "))
+
+
 def _help(names: Sequence[str]) -> str:
     """Return what would help, by the largest content that may be a transfer; of other contents by all of them."""
-    transfers = [name for name in names if not all(part in _UPKEEP for part in name.split(" and "))]
+    transfers = [name for name in names if not _is_upkeep(name)]
     is_upkeep = len(transfers) < len(names) and set(transfers) <= {"llc"}  # beside these it is spanning tree
     if is_upkeep:
-        return _PING_HELP if names[0] in _PINGS else _UPKEEP_HELP
+        return _PING_HELP if names[0].partition(" in ")[0] in _PINGS else _UPKEEP_HELP
     name = transfers[0] if transfers else ""
     return next((help_ for begin, help_ in _HELP.items() if name.startswith(begin)), _OTHER_HELP)

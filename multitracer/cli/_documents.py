@@ -12,6 +12,7 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TextIO
 
+from multitracer.analysis.not_tcp import content_records
 from multitracer.analysis.tunnels import tunnel_records
 from multitracer.schemas.tcp import GoodputBy, Initiator, RoundTrips
 from multitracer.tables import NA, NOT_A_TIME
@@ -157,6 +158,7 @@ def file_record(file: SourceFile) -> Document:
         "damaged": file.damaged,
         "not_decoded": file.not_decoded,
         "tunnels": list(tunnel_records(file)) if file.tunnels else [],
+        "contents": list(content_records(file)) if file.contents else [],
     }
 
 

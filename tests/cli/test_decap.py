@@ -51,6 +51,7 @@ def test_the_tunnels_are_named(bearer: Path, command: str) -> None:
 
 def test_json_lists_the_tunnels(bearer: Path) -> None:
     (file,) = json.loads(call("analyze", "--json", bearer).stdout)["files"]
+    assert file["contents"] == []
     assert file["tunnels"] == [
         {
             "name": name, "packets": PACKETS, "tcp_packets": PACKETS, "unread_packets": 0, "pairs": 1,
@@ -67,6 +68,7 @@ def test_without_decap_the_outer_packets_are_counted(bearer: Path) -> None:
     assert f"protocols     udp: {PACKETS}" in said
     assert "0 TCP connections" in said
     assert f"Found: VXLAN, {PACKETS} packets" in said
+    assert "reading it without --no-decap" in said
     assert "VXLAN" in call("diagnose", "--no-decap", bearer, status=1).stderr
     assert call("inspect", "--decap", bearer).stdout == call("inspect", bearer).stdout
 

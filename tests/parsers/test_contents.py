@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from typing import TYPE_CHECKING
 
 import pytest
 
+from multitracer.words import rate, size
 from parsers import contents_of
 from tests.cli.program import call
-from tests.parsers.frames import ethernet, ipv4, ipv6, pcap_file
+from tests.parsers.frames import EPOCH_S, Packet, ethernet, ipv4, ipv6, pcap_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +46,10 @@ WIREGUARD = [
     struct.pack("<I", 2) + bytes(88),
     *([struct.pack("<I", 4) + bytes(1436 - 4 + 16 - 1436 % 16)] * 8),
 ]
+DTLS = b"\x16\xfe\xfd\0\0" + bytes(6) + struct.pack(">H", 80) + bytes(80)
+DTLS_DATA = b"\x17\xfe\xfd\0\1" + bytes(6) + struct.pack(">H", 200) + bytes(200)
+RESET = b"\x38" + bytes(range(1, 9)) + bytes(5)
+RESET_SIGNED = b"\x38" + bytes(range(1, 9)) + bytes(range(100, 120)) + struct.pack(">IIB", 1, 9, 0) + bytes(4)
 IKE = bytes(range(1, 17)) + b"\x21\x20\x22\x08" + bytes(300)
 
 
@@ -60,6 +66,10 @@ IKE = bytes(range(1, 17)) + b"\x21\x20\x22\x08" + bytes(300)
         ([b"\x08\0\0\0\0\0\x07\0" + bytes(60)] * 9, 4789, "VXLAN"),
         ([b"\0\0\x65\x58\0\0\x07\0" + bytes(60)] * 9, 6081, "Geneve"),
         ([b"\x38" + bytes(50), b"\x40" + bytes(50), *([b"\x48" + bytes(900)] * 8)], 1194, "OpenVPN"),
+        ([RESET, b"\x40" + bytes(25), *([b"\x48" + bytes(900)] * 8)], 443, "OpenVPN"),
+        ([RESET_SIGNED, b"\x40" + bytes(25), *([b"\x48" + bytes(900)] * 8)], 9999, "OpenVPN"),
+        ([b"\x48" + bytes(900)] * 9, 9999, "UDP port 9999"),
+        ([DTLS, DTLS, *([DTLS_DATA] * 8)], 10443, "DTLS"),
         ([bytes(4) + IKE, *([b"\x11\x22\x33\x44" + bytes(80)] * 9)], 4500, "ESP in UDP (IPsec)"),
         ([IKE] * 4, 500, "IKE (IPsec)"),
         ([b"\xff" * 40] * 9, 443, "UDP port 443"),
@@ -88,6 +98,65 @@ def test_a_port_alone_proves_nothing_and_several_kinds_are_listed_by_bytes(tmp_p
     assert "Trust: caution" in said
     assert "Found: ESP (IPsec), 3 packets, 1.6 kB (95 % of the bytes); arp, 2 packets" in said
     assert "a capture inside the tunnel" in said
+
+
+SIZES = [(n * 37) % 1300 + 100 for n in range(400)]
+"""Bytes behind UDP of datagrams that are 10 ms apart; every fifth one goes back."""
+
+
+def wireguard(n: int) -> bytes:
+    return struct.pack("<I", 4) + bytes(12 + 16 * (SIZES[n] // 16))
+
+
+def capture_of(kind: str) -> list[Packet]:
+    """Return a tunnel of 4 s as its packets are on the wire: WireGuard, or ESP."""
+    packets = []
+    for n in range(len(SIZES)):
+        ends = ("10.0.0.2", "10.0.0.1") if n % 5 == 4 else ("10.0.0.1", "10.0.0.2")
+        payload, protocol = (udp(wireguard(n), 51820, 51820), 17) if kind == "WireGuard" else (bytes(SIZES[n]), 50)
+        frame = ethernet(ipv4(payload, protocol=protocol, source=ends[0], destination=ends[1]))
+        packets.append(Packet(frame[:70], EPOCH_S * 10**6 + n * 10_000, len(frame)))
+    return packets
+
+
+@pytest.mark.parametrize(("kind", "name"), [("WireGuard", "WireGuard"), ("ESP", "ESP (IPsec)")])
+def test_the_rate_of_a_tunnel_is_told_in_each_direction(tmp_path: Path, kind: str, name: str) -> None:
+    packets = capture_of(kind)
+    path = tmp_path / "made.pcap"
+    path.write_bytes(pcap_file(packets))
+    (found,) = contents_of(str(path))
+    there, back = found.ways
+    assert (found.name, there.source, back.source) == (name, "10.0.0.1", "10.0.0.2")
+    for way, here in ((there, [n for n in range(400) if n % 5 != 4]), (back, [n for n in range(400) if n % 5 == 4])):
+        by_second = [sum(packets[n].original or 0 for n in here if n // 100 == second) for second in range(4)]
+        assert (way.packets, way.bytes, list(way.bytes_by_step)) == (len(here), sum(by_second), by_second)
+        assert (way.step_s, way.peak_bytes) == (1, max(by_second))
+        assert way.duration_ns == (here[-1] - here[0]) * 10_000_000
+    said = call("diagnose", path, status=1).stderr
+    assert f"10.0.0.1 -> 10.0.0.2 320 packets, {size(there.bytes)} in 3.98 s, mean" in said
+    assert f"at most {rate(8 * there.peak_bytes)} in a second" in said  # type: ignore[operator]
+    assert "encrypts whole packets" in said
+    (file,) = json.loads(call("analyze", "--json", path).stdout)["files"]
+    (content,) = file["contents"]
+    assert [each["bytes_by_step"] for each in content["directions"]] == [list(w.bytes_by_step) for w in found.ways]
+    assert content["directions"][0]["peak_bytes_per_s"] == there.peak_bytes
+
+
+def test_long_captures_have_longer_steps(tmp_path: Path) -> None:
+    frame = ethernet(ipv4(bytes(100), protocol=50))
+    path = tmp_path / "made.pcap"
+    path.write_bytes(pcap_file([Packet(frame, (EPOCH_S + n * 60) * 10**6) for n in range(300)]))
+    ((way,),) = (each.ways for each in contents_of(str(path)))
+    assert (way.step_s, len(way.bytes_by_step), sum(way.bytes_by_step)) == (5, 299 * 12 + 1, way.bytes)
+
+
+def test_what_is_inside_a_tunnel_is_told_with_it(tmp_path: Path) -> None:
+    inner = ipv4(udp(b"\x12\x34\x01\0" + bytes(20), 40000, 53), protocol=17)
+    gtpu = b"\x30\xff" + struct.pack(">HI", len(inner), 7) + inner
+    path = tmp_path / "made.pcap"
+    path.write_bytes(frames([gtpu] * 4, 2152))
+    assert [each.name for each in contents_of(str(path))] == ["DNS in GTP-U"]
+    assert "DNS in GTP-U, 4 packets" in call("inspect", path).stdout
 
 
 def test_few_packets_are_looked_at_of_many_and_that_is_said(tmp_path: Path) -> None:
