@@ -103,7 +103,7 @@ class ContentWay:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What some packets of a capture are that hold no TCP segment."""
+    """What some packets of a capture without TCP, or with little, are that hold no TCP segment."""
 
     name: str
     """The protocol, or the reason why a packet was not decoded."""
@@ -205,7 +205,7 @@ class SourceFile:
     tunnels: dict[str, Tunnel] = field(default_factory=dict)
     """Tunnels whose packets were read inside, by name; of nested ones each."""
     contents: list[Content] = field(default_factory=list)
-    """What the packets are, the most bytes first; only of a capture file without any segment."""
+    """What the packets without TCP are, the most bytes first; only of a capture with few segments, or none."""
 
     @property
     def untimed(self) -> str:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from parsers._packets.layers import Bytes, PacketRecords
     from parsers._packets.tunnels_seen import SeenTunnel
 
-MOST_PACKETS = 200_000
-"""Maximum number of packets of a file that are looked at: about a second."""
+MOST_PACKETS, MOST_BESIDE_TCP = 200_000, 20_000
+"""Maximum number of packets of a file that are looked at: about a second; a tenth of it beside TCP."""
 _MOST_FLOWS = 50_000
 """Maximum number of flows of UDP that are told apart; others count by their port alone."""
 _NEARLY_ALL = 0.9
@@ -458,8 +458,16 @@ def _name_of(flow: _Flow, ports: set[int]) -> str:
     return named or f"UDP port {min(ports - {0}, default=0)}"
 
 
-def contents_of(path: str, *, most_packets: int = MOST_PACKETS) -> list[Content]:
-    """Return what the packets of a capture file are, of the first `most_packets`; the most bytes first.
+def contents_of(path: str, *, most_packets: int | None = None, has_tcp: bool = False) -> list[Content]:
+    """Return what the packets of a capture file are, the most bytes first.
+
+    Parameters
+    ----------
+    path : str
+    most_packets : int, optional
+        Number of packets that are looked at; MOST_PACKETS, or MOST_BESIDE_TCP.
+    has_tcp : bool
+        Leave out TCP, because its segments are analysed; otherwise none of it could be.
 
     Raises
     ------
@@ -467,6 +475,7 @@ def contents_of(path: str, *, most_packets: int = MOST_PACKETS) -> list[Content]
         If the file cannot be read.
     """
     counter = ContentCounter()
+    most_packets = most_packets or (MOST_BESIDE_TCP if has_tcp else MOST_PACKETS)
     with open_stream(path) as stream:
         blocks = format_of_capture(stream).blocks
         each: Iterable[PacketRecords] = () if blocks is None else blocks(stream, SourceFile(path, ""))
@@ -475,4 +484,5 @@ def contents_of(path: str, *, most_packets: int = MOST_PACKETS) -> list[Content]
                 counter.count(records.first(most_packets - counter.packets))
             if counter.packets >= most_packets:
                 break
-    return counter.contents()
+    found = counter.contents()
+    return [each for each in found if not each.name.startswith(_TCP)] if has_tcp else found

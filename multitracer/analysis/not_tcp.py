@@ -71,26 +71,38 @@ _PING_HELP = (
 
 def not_tcp(files: Sequence[SourceFile]) -> str:
     """Return a sentence on what the files hold, of which no packet is a segment, and on what would help."""
+    listed = _listed(files)
+    packets = sum(file.packets for file in files)
+    looked = sum(each.packets for each in listed)
+    part = f" (of the first {looked:,} packets)" if looked < packets else ""
+    holds = f"None of the {packets:,} packets holds" if packets > 1 else "The only packet does not hold"
+    helps = _help([each.name for each in listed])
+    return (
+        f"{holds} a TCP segment, so nothing was analysed. Found{part}: {_what(listed) or 'nothing known'}. "
+        f"{_rates(listed)}What would help: {helps}."
+    )
+
+
+def others(files: Sequence[SourceFile]) -> str:
+    """Return sentences on what the packets are beside little TCP, with a space before them; "" if not known."""
+    listed = _listed([file for file in files if file.contents])
+    return f" Found beside it: {_what(listed)}. {_rates(listed)}".rstrip() if listed else ""
+
+
+def _listed(files: Sequence[SourceFile]) -> list[Content]:
+    """Return the contents of all files together, the most bytes first."""
     by_name: dict[str, Content] = {}
     for each in (each for file in files for each in _contents(file)):
         before = by_name.get(each.name, Content(each.name, 0, 0))
         ways = max(before.ways, each.ways, key=lambda ways: sum(way.bytes for way in ways))
         by_name[each.name] = Content(each.name, before.packets + each.packets, before.bytes + each.bytes, ways)
-    listed = sorted(by_name.values(), key=lambda each: (-each.bytes, -each.packets))
-    packets = sum(file.packets for file in files)
+    return sorted(by_name.values(), key=lambda each: (-each.bytes, -each.packets))
+
+
+def _what(listed: Sequence[Content]) -> str:
     what = "; ".join(_in_words(each, listed) for each in listed[:_MOST_NAMED])
     rest = sum(each.packets for each in listed[_MOST_NAMED:])
-    what += f"; {count(rest, 'packet')} of other kinds" if rest else ""
-    looked = sum(each.packets for each in listed)
-    part = f" (of the first {looked:,} packets)" if looked < packets else ""
-    holds = f"None of the {packets:,} packets holds" if packets > 1 else "The only packet does not hold"
-    names = [each.name for each in listed]
-    helps = _help(names)
-    rates = _rates(listed[0]) if listed and not _is_upkeep(names[0]) else ""
-    return (
-        f"{holds} a TCP segment, so nothing was analysed. Found{part}: {what or 'nothing known'}. {rates}What would "
-        f"help: {helps}."
-    )
+    return what + (f"; {count(rest, 'packet')} of other kinds" if rest else "")
 
 
 def _contents(file: SourceFile) -> list[Content]:
@@ -105,11 +117,15 @@ def _in_words(content: Content, listed: Sequence[Content]) -> str:
     return f"{content.name}, {count(content.packets, 'packet')}{much}"
 
 
-def _rates(content: Content) -> str:
-    """Return sentences on the rate in each direction, and on why there is nothing else to be known; "" without any."""
-    ways = [f"{way.source} -> {way.destination} {_rate(way)}" for way in content.ways if way.packets]
-    if not ways:
+def _rates(listed: Sequence[Content]) -> str:
+    """Return sentences on the rate of the largest content in each direction, and on why nothing else can be known.
+
+    "" if it is not known, or of no interest.
+    """
+    if not listed or _is_upkeep(listed[0].name) or not listed[0].ways:
         return ""
+    content = listed[0]
+    ways = [f"{way.source} -> {way.destination} {_rate(way)}" for way in content.ways]
     why = next((f": {why}" for begin, why in _WHY.items() if content.name.startswith(begin)), "")
     nothing = f"Neither round trips nor losses inside can be known{why}. " if why else ""
     return f"By direction: {'; '.join(ways)}. {nothing}"

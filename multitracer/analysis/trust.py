@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from multitracer.analysis.not_tcp import not_tcp
+from multitracer.analysis.not_tcp import not_tcp, others
 from multitracer.analysis.segments.stamp_spread import stamps_of
 from multitracer.analysis.tunnels import tunnels_sentence
 from multitracer.captured import CaptureMark
@@ -191,7 +191,7 @@ def _of_amount(files: Sequence[SourceFile], analysed: int) -> Iterator[_Weighed]
     elif 0 < segments < _TENTH * packets:
         text = (
             f"Only {segments:,} of {packets:,} packets are TCP: the numbers say nothing of the others, which "
-            "may have filled the same link."
+            f"may have filled the same link.{others(files)}"
         )
         yield Severity.MINOR, Note("little-tcp", packets - segments, text)
 

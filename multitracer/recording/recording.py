@@ -331,13 +331,18 @@ class Recording:
 
 
 def look_inside(files: Sequence[SourceFile]) -> None:
-    """Add to capture files without any segment what they hold instead, if they can be read again."""
-    if any(file.protocols.get("tcp") for file in files):
+    """Add to capture files with few segments, or none, what they hold instead, if they can be read again."""
+    tcp = sum(file.protocols.get("tcp", 0) for file in files)
+    if tcp >= _LITTLE * sum(file.packets for file in files) > 0:
         return
     for file in files:
         if file.packets and not file.contents and os.path.isfile(file.path):  # noqa: PTH113  # a name may hold NUL
             with contextlib.suppress(*UNREADABLE):
-                file.contents = parsers.contents_of(file.path)
+                file.contents = parsers.contents_of(file.path, has_tcp=tcp > 0)
+
+
+_LITTLE = 0.1
+"""Share of TCP in the packets below which the others are looked at; as the note `little-tcp` of trust."""
 
 
 def _names(candidates: list[tuple[Capture, int]]) -> str:

@@ -36,7 +36,10 @@ def opened(datagrams: Datagrams, ledger: PacketCounts) -> tuple[Datagrams, IpPac
     """
     if (datagrams.protocol == _TCP).all():
         return datagrams, []
-    protocols = [number for number in np.unique(datagrams.protocol).tolist() if IS_TUNNEL[number]]
+    possible = IS_TUNNEL[datagrams.protocol]
+    if not possible.any():
+        return datagrams, []
+    protocols = np.unique(datagrams.protocol[possible]).tolist()
     taken = np.zeros(len(datagrams), np.bool_)
     inner: IpPackets = []
     for protocol in protocols:

@@ -11,7 +11,7 @@ import pytest
 from multitracer.words import rate, size
 from parsers import contents_of
 from tests.cli.program import call
-from tests.parsers.frames import EPOCH_S, Packet, ethernet, ipv4, ipv6, pcap_file
+from tests.parsers.frames import EPOCH_S, Packet, ethernet, frame, ipv4, ipv6, pcap_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,8 +114,8 @@ def capture_of(kind: str) -> list[Packet]:
     for n in range(len(SIZES)):
         ends = ("10.0.0.2", "10.0.0.1") if n % 5 == 4 else ("10.0.0.1", "10.0.0.2")
         payload, protocol = (udp(wireguard(n), 51820, 51820), 17) if kind == "WireGuard" else (bytes(SIZES[n]), 50)
-        frame = ethernet(ipv4(payload, protocol=protocol, source=ends[0], destination=ends[1]))
-        packets.append(Packet(frame[:70], EPOCH_S * 10**6 + n * 10_000, len(frame)))
+        made = ethernet(ipv4(payload, protocol=protocol, source=ends[0], destination=ends[1]))
+        packets.append(Packet(made[:70], EPOCH_S * 10**6 + n * 10_000, len(made)))
     return packets
 
 
@@ -142,10 +142,26 @@ def test_the_rate_of_a_tunnel_is_told_in_each_direction(tmp_path: Path, kind: st
     assert content["directions"][0]["peak_bytes_per_s"] == there.peak_bytes
 
 
-def test_long_captures_have_longer_steps(tmp_path: Path) -> None:
-    frame = ethernet(ipv4(bytes(100), protocol=50))
+def test_a_tunnel_beside_a_little_tcp_is_told(tmp_path: Path) -> None:
+    packets = capture_of("WireGuard")
+    shell = [Packet(frame(seq=n), (packets[n].ticks or 0) + 5) for n in range(40)]
     path = tmp_path / "made.pcap"
-    path.write_bytes(pcap_file([Packet(frame, (EPOCH_S + n * 60) * 10**6) for n in range(300)]))
+    path.write_bytes(pcap_file([each for pair in zip(packets, shell, strict=False) for each in pair] + packets[40:]))
+    said = call("analyze", path).stdout
+    assert "Only 40 of 440 packets are TCP" in said
+    assert "Found beside it: WireGuard, 400 packets" in said
+    assert "10.0.0.1 -> 10.0.0.2 320 packets" in said
+    (file,) = json.loads(call("analyze", "--json", path).stdout)["files"]
+    assert [each["name"] for each in file["contents"]] == ["WireGuard"]
+    path.write_bytes(pcap_file([*shell, *packets[:300]]))
+    (file,) = json.loads(call("analyze", "--json", path).stdout)["files"]
+    assert file["contents"] == [], "one in nine is TCP"
+
+
+def test_long_captures_have_longer_steps(tmp_path: Path) -> None:
+    esp = ethernet(ipv4(bytes(100), protocol=50))
+    path = tmp_path / "made.pcap"
+    path.write_bytes(pcap_file([Packet(esp, (EPOCH_S + n * 60) * 10**6) for n in range(300)]))
     ((way,),) = (each.ways for each in contents_of(str(path)))
     assert (way.step_s, len(way.bytes_by_step), sum(way.bytes_by_step)) == (5, 299 * 12 + 1, way.bytes)
 
