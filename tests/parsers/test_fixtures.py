@@ -132,3 +132,34 @@ def of_capture(capture: CaptureTables) -> dict[int, tuple[object, ...]]:
             tuple(blocks["right"][here].tolist()),
         )
     return found
+
+
+_TUNNELS = ("gtp", "vxlan", "geneve", "gre", "erspan", "teredo", "tunnel", "l2tp", "6in", "ipip")
+_NOT_FOLLOWED = {
+    "zeek/tunnels/gre-aruba-amsdu.pcap": "several packets in one frame of 802.11",
+    "zeek/tunnels/ayiya3.pcap": "AYIYA is not opened",
+    "zeek/tunnels/gtp/gtp9_unknown_or_too_short_payload.pcap": "the length of IP is longer than that of GTP-U",
+}
+
+
+@pytest.mark.fixtures
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
+def test_tcp_inside_tunnels_is_in_the_frames_where_tshark_finds_it(fixture_folder: Path) -> None:
+    files = [
+        path for path in sorted(fixture_folder.rglob("*.pcap*"))
+        if any(part in str(path.relative_to(fixture_folder)).lower() for part in _TUNNELS) and path.is_file()
+    ]  # fmt: skip
+    wrong, tunnelled = {}, 0
+    for path in files:
+        name = path.relative_to(fixture_folder).as_posix()
+        command = ["tshark", "-r", str(path), "-Y", "tcp && !icmp && !icmpv6", "-T", "fields", "-e", "frame.number"]
+        command += ["-o", "ip.defragment:FALSE", "-o", "tcp.desegment_tcp_streams:FALSE"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        capture = parsers.read_capture([path])
+        ours = capture.segments["frame"].tolist()
+        if ours != [int(line) for line in done.stdout.split()] and name not in _NOT_FOLLOWED:
+            wrong[name] = (len(ours), len(done.stdout.split()))
+        tunnelled += sum(each.tcp_packets for file in capture.files for each in file.tunnels.values())
+    assert not wrong
+    assert tunnelled > 100
