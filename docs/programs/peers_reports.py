@@ -88,8 +88,8 @@ def _file(packets: Packets, link_type: int, *, frame: bytes = b"", magic: int = 
     """Return a pcap file; `frame` stands before each packet."""
     parts = [struct.pack("<IHHiIII", magic, 2, 4, 0, 0, snap, link_type)]
     for time_ns, packet in packets:
-        whole = frame + packet
-        parts.append(struct.pack("<IIII", *divmod(time_ns, 10**9), len(whole[:snap]), len(whole)) + whole[:snap])
+        data = frame + packet
+        parts.append(struct.pack("<IIII", *divmod(time_ns, 10**9), len(data[:snap]), len(data)) + data[:snap])
     return b"".join(parts)
 
 

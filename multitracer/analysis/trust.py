@@ -546,6 +546,7 @@ _LARGEST_SKEW = 0.01  # part of the time: far above the skew of any clock. Not m
 _TYPICAL_RATES_HZ = (1, 2, 10, 100, 250, 300, 500, 1000)
 """Typical rates: Linux ticks each ms, older kernels HZ times a second, others each 10, 100 or 500 ms."""
 _NO_STEPS: Array = np.empty((0, 2), dtype=np.int64)
+"""No steps: a step and its error have a row each."""
 _QUEUE_SKEW = 0.1  # part of a usual rate: a queue that grows stretches the measured one. Not measured
 
 

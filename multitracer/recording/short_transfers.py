@@ -43,17 +43,17 @@ def transfers_of(recording: Recording, capture: Capture, rows: Sequence[int]) ->
     judged: dict[int, Table] = {}
     if len(short) < _FEWEST or not is_alone(recording, capture):
         return [Transfer.of(recording, capture.offset + row + 1) for row in rows]
-    found: dict[int, Transfer] = {}
+    transfers: dict[int, Transfer] = {}
     for own, table, sacks, bounds in capture.analysis.prepare(short):
         here = [Transfer.of(recording, capture.offset + row + 1) for row in own.tolist()]
-        found |= dict(zip(own.tolist(), here, strict=True))
+        transfers |= dict(zip(own.tolist(), here, strict=True))
         side = 2 * np.arange(len(own)) + np.array([each.reverse for each in here])
         vantage = np.array([each.vantage for each in here], dtype=np.uint8)
         verdicts = judge_all(table, sacks, bounds, side, vantage)
         judged |= zip(own.tolist(), _split(verdicts, bounds), strict=True)
-    for row, transfer in found.items():
+    for row, transfer in transfers.items():
         vars(transfer)["verdicts"] = judged[row]  # as its cached property would
-    return [found.get(row) or Transfer.of(recording, capture.offset + row + 1) for row in rows]
+    return [transfers.get(row) or Transfer.of(recording, capture.offset + row + 1) for row in rows]
 
 
 def is_alone(recording: Recording, capture: Capture) -> bool:

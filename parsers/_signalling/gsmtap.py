@@ -254,15 +254,15 @@ def _of_version_3(datagram: bytes) -> Message:
 
 def _levels(tags: Mapping[int, int]) -> dict[str, object]:
     """Return the columns of `radio` in the tags of version 3; empty without a level that is possible."""
-    found: dict[str, object] = {}
+    columns: dict[str, object] = {}
     for tag in tags.keys() & _LEVELS.keys():
-        rat, column, (least, most) = _LEVELS[tag]
+        rat, column, possible = _LEVELS[tag]
         value = struct.unpack("!f", (tags[tag] & 0xFFFFFFFF).to_bytes(4, "big"))[0]
-        if least <= value <= most:  # not of NaN
-            found |= {column: value, **({"rat": rat} if rat else {})}
-    if found and 0 < tags.get(_BAND, 0) < 1024:
-        found["band"] = str(tags[_BAND])
-    return found
+        if possible[0] <= value <= possible[1]:  # not of NaN
+            columns |= {column: value, **({"rat": rat} if rat else {})}
+    if columns and 0 < tags.get(_BAND, 0) < 1024:
+        columns["band"] = str(tags[_BAND])
+    return columns
 
 
 def _dissected_as(kind: int, subtype: int, tags: Mapping[int, int], payload: bytes) -> Message:
