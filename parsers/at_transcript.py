@@ -11,10 +11,13 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, BinaryIO
 
+import numpy as np
+
 from multitracer.errors import FormatError
 from multitracer.protocols.modem.decode import MOST_LINES, decode
 from multitracer.protocols.modem.grammar import is_final, prefixed
 from multitracer.schemas.radio import RADIO
+from multitracer.tables import NA
 from multitracer.words import count
 from parsers._format import Format, Match
 from parsers._text.at_lines import AtMessages
@@ -101,6 +104,12 @@ class _Log:
             self._lines.warn(f"{count(self.unread.total(), 'line')} of answers were not read: {', '.join(names)}{more}")
         if any(source in _BRANCHES for source in self.rows.columns()["source"]):
             self._lines.warn("+QRSRP, +QRSRQ and +QSINR have a value for each antenna; the table has the best one")
+        columns = self.rows.columns()
+        if ((columns["sinr_raw"] != NA) & np.isnan(columns["sinr_db"])).any():
+            self._lines.warn(
+                "the scale of a SINR differs between chips (dB, half dB, or an index from -23 dB on), so the modem's "
+                "own number stands in sinr_raw, and sinr_db is missing there"
+            )
 
 
 def sniff(head: bytes) -> Match:

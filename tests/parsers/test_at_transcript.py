@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 
 import parsers
 from multitracer.errors import FormatError
+from multitracer.tables import NA
 from parsers import at_transcript
 from tests.parsers.damage import damaged, survives
 
@@ -178,3 +180,13 @@ def test_answers_that_are_not_read_are_counted_by_name() -> None:
 @given(data=damaged(LOGGERS[1] + LOGGERS[3] + TERMINAL))
 def test_damaged_log_of_a_logger_gives_a_table_or_an_error(data: bytes) -> None:
     survives(at_transcript.parse, data)
+
+
+@pytest.mark.parametrize(("raw", "is_said"), [(29, True), (-3, True), (255, False)])
+def test_a_sinr_of_unknown_scale_is_said(raw: int, is_said: bool) -> None:
+    cell = f"1,9,460,0,149002,C2840C002,504990,128,5041,100,{raw},69,69,64"
+    answer = f"AT+GTCCINFO?\r\n+GTCCINFO: \r\n{cell}\r\n\r\nOK\r\n"
+    table = at_transcript.parse(io.BytesIO(answer.encode()), path="x")["radio"]
+    assert table["sinr_raw"].tolist() == [raw if is_said else NA]
+    assert np.isnan(table["sinr_db"]).all()
+    assert any("scale of a SINR differs" in text for text in table.provenance["warnings"]) is is_said
