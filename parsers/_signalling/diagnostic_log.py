@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +76,8 @@ class Conversion:
         Records that SCAT does not support, by its message.
     failed : Counter of str
         Frames on which SCAT failed, by its message.
+    runs : list of (int, int)
+        Begin and end of each run of SCAT, ns since 1970: it stamps with its own time what has none in the log.
     stopped : str
         Why the rest was not read, as words that follow its name; "" if all was read.
     """
@@ -85,15 +88,16 @@ class Conversion:
         self.left_out = 0
         self.refused: Counter[str] = Counter()
         self.failed: Counter[str] = Counter()
+        self.runs: list[tuple[int, int]] = []
         self.stopped = ""
-        self._files = self._runs = 0
+        self._files = 0
 
     def convert(self, frames: Iterable[bytes]) -> None:
         """Convert the frames; if SCAT fails on a frame, continue after it."""
         pending = self._written(frames)
         restarts = 0
         while pending:
-            capture = self._folder / f"messages-{self._runs}.pcap"
+            capture = self._folder / f"messages-{len(self.runs)}.pcap"
             failure, reading = self._run(pending, capture, counts=True)
             self.captures += [capture] if capture.exists() and capture.stat().st_size else []
             if not failure:
@@ -154,12 +158,13 @@ class Conversion:
 
         The reason is "" and the index None if SCAT did not fail.
         """
-        self._runs += 1
         size = sum(sum(chunk.lengths) for chunk in chunks)
         bounds = ProgramBounds(MIN_S + size / BYTES_PER_S, MIN_OUTPUT_BYTES + EXPANSION * size)
         files = [str(chunk.path) for chunk in chunks]
         output = self._folder / "scat.out"
+        begin_ns = time.time_ns() // 1000 * 1000
         failure = run([*self._command, "-F", str(capture), "-d", *files], into=output, bounds=bounds)
+        self.runs.append((begin_ns, time.time_ns()))
         with output.open("rb") as file:
             words = file.read(_MOST_WORDS_BYTES)
         if counts:
@@ -228,7 +233,7 @@ def tables_of_log(
         conversion.convert(frames)
         if not frames.complete:
             raise FormatError(path, _NO_FRAME)
-        tables = read_signalling(*conversion.captures)
+        tables = read_signalling(*conversion.captures, runs=conversion.runs)
     warnings = _warnings(conversion)
     if not len(tables["signalling"]):
         warnings.append("the log has no signalling message that scat decodes")

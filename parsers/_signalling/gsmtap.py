@@ -20,7 +20,7 @@ from parsers._packets.decode import GSMTAP_LINKTYPES
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from parsers._ip_packets import IpPacket
     from parsers._packets.layers import PacketRecords
@@ -350,11 +350,16 @@ class Messages:
     ----------
     skipped : Counter of str
         Number of packets to GSMTAP's port that were not used, by reason.
+    untimed : int
+        Number of packets whose time is that of a run of the program that wrote them (`runs`: begin and end, ns): it
+        stamps so what has no time in a log, and the message gets none.
     """
 
-    def __init__(self, *paths: str | os.PathLike[str]) -> None:
+    def __init__(self, *paths: str | os.PathLike[str], runs: Sequence[tuple[int, int]] = ()) -> None:
         self._paths = paths
+        self._runs = runs
         self.skipped: Counter[str] = Counter()
+        self.untimed = 0
 
     def __iter__(self) -> Iterator[Numbered]:
         """Yield each packet.
@@ -369,8 +374,16 @@ class Messages:
             for records in read_records(path):
                 yield from self._bare(records, before + 1)
                 for packet in packets_of(records, before + 1):
-                    yield from self._of_packet(packet)
+                    for numbered in self._of_packet(packet):
+                        yield self._without_run(numbered) if self._runs else numbered
                 before += len(records)
+
+    def _without_run(self, numbered: Numbered) -> Numbered:
+        """Return a packet without its time, if that is the time of a run."""
+        if not any(begin <= numbered.time_ns <= end for begin, end in self._runs):
+            return numbered
+        self.untimed += 1
+        return numbered._replace(time_ns=NOT_A_TIME)
 
     def _of_packet(self, packet: IpPacket) -> Iterator[Numbered]:
         datagram = gsmtap_datagram(packet)

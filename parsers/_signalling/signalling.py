@@ -10,6 +10,7 @@ import numpy as np
 from multitracer.schemas.radio import RADIO
 from multitracer.schemas.signalling import HANDOVERS, SIGNALLING
 from multitracer.tables import NA, NOT_A_TIME, Table
+from multitracer.words import count
 from parsers._signalling.changes import KnownCell, SeenMessage, Tracker
 from parsers._signalling.clocks import sentences, stretches, without_network
 from parsers._signalling.dissection import Dissection
@@ -20,7 +21,7 @@ from parsers._text.collector_log import Sparse
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from multitracer.tables import Document
     from parsers._signalling.dissection import DissectedMessage
@@ -33,7 +34,7 @@ _CELL_COLUMNS = {"LTE": ("lte_cell_id", 28, "lte_area", 16), "NR": ("nr_cell_id"
 _BROADCASTS = ("SystemInformationBlockType1", "SIB1")
 
 
-def read_signalling(*paths: str | os.PathLike[str]) -> dict[str, Table]:
+def read_signalling(*paths: str | os.PathLike[str], runs: Sequence[tuple[int, int]] = ()) -> dict[str, Table]:
     """Return the tables `signalling`, `radio` and `handovers` from the GSMTAP packets of a capture.
 
     Parameters
@@ -41,6 +42,9 @@ def read_signalling(*paths: str | os.PathLike[str]) -> dict[str, Table]:
     *paths : path
         A capture in a supported format, or several in order, whose packets are numbered consecutively;
         other packets are skipped. Without any path the tables are empty.
+    runs : sequence of (int, int)
+        Begin and end of each run of a program that wrote the capture from a log, ns: times in between are no times of
+        the log.
 
     Returns
     -------
@@ -55,10 +59,13 @@ def read_signalling(*paths: str | os.PathLike[str]) -> dict[str, Table]:
     InputError, UnknownFormatError, FormatError
         If the capture cannot be read.
     """
-    messages = Messages(*paths)
+    messages = Messages(*paths, runs=runs)
     tables = tables_of(messages, {"source": ", ".join(map(str, paths)), "format": "gsmtap"})
     for table in tables.values():
         table.provenance["skipped"] = dict(messages.skipped)
+        if messages.untimed:
+            untimed = f"{count(messages.untimed, 'message')} without a time in the log: set to missing"
+            table.provenance["warnings"] = [untimed, *table.provenance["warnings"]]
     return tables
 
 
