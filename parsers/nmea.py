@@ -7,18 +7,22 @@ is that of the receiver; if the log contains no date, fixes have no time. Text a
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import BinaryIO
 
 import numpy as np
 
 from multitracer.errors import FormatError
-from multitracer.protocols.position import Epochs, NmeaError, sentence
+from multitracer.protocols.position import DAY_NS, Epochs, NmeaError, sentence
 from multitracer.tables import NOT_A_TIME, Table
+from multitracer.units import NS_PER_S
 from parsers._format import Format, Match
 from parsers._text.collector_log import Positions
 from parsers._text.lines import LogLines
 
 _BEGIN = re.compile(rb"(?<!\")(\$[A-Z]{2}[A-Z0-9]{3,8},[^*$\r\n]{0,240}\*[0-9A-Fa-f]{2})")
+_STAMP = re.compile(r"[^\d$]{0,3}(?:(?P<date>\d{4}-\d\d-\d\d)[T _](?P<time>\d\d:\d\d:\d\d)|(?P<epoch>1\d{9})(?!\d))")
+"""A date and time, or seconds since 1970, in front of a sentence."""
 _SAME_DEG = 1e-5
 """Distance of two positions that are one, a metre: sentences of one fix have different numbers of decimals."""
 _REPORT = re.compile(rb'^[^#\n]{0,60}\{ ?"class": ?"[A-Z]', re.MULTILINE)
@@ -56,14 +60,37 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
             continue
         sentences += 1
         log.take(epochs.take(kind, fields, line=lines.number))
+        if log.dates.stamped is None and not log.dates.is_known and (tod_ns := epochs.tod_ns) is not None:
+            log.dates.stamped = _stamped(text, tod_ns)
     log.finish(epochs)
     if not sentences:
         raise FormatError(path, "the file contains no NMEA 0183 sentence with a valid checksum")
+    if log.dates.is_stamped:
+        lines.warn("no NMEA sentence contains the date: it is taken from the time stamps before the sentences")
     if len(log.rows) and not log.dates.is_known:
         lines.warn("no NMEA sentence contains the date, so the positions have no times")
     missing = log.nowhere.note(lines)
     provenance = lines.provenance(path, FORMAT.name, sentences=sentences, missing=missing)
     return {"position": _joined(log.rows.table(provenance))}
+
+
+def _stamped(text: str, tod_ns: int) -> tuple[int, int] | None:
+    """Return the day on which a time of day is nearest to the stamp before a sentence, and that time of day.
+
+    The stamp may be a local time: zones are less than half a day from UTC, but for a few islands. None without a stamp.
+    """
+    match = _STAMP.match(text.partition("$")[0])
+    if match is None:
+        return None
+    if match["epoch"]:
+        stamp_ns = int(match["epoch"]) * NS_PER_S
+    else:
+        try:
+            written = datetime.fromisoformat(f"{match['date']} {match['time']}")
+        except ValueError:
+            return None
+        stamp_ns = int(written.replace(tzinfo=UTC).timestamp()) * NS_PER_S
+    return round((stamp_ns - tod_ns) / DAY_NS), tod_ns
 
 
 def _joined(table: Table) -> Table:

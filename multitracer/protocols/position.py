@@ -79,6 +79,12 @@ class Epochs:
     def __init__(self) -> None:
         self._fix: Fix = {}
 
+    @property
+    def tod_ns(self) -> int | None:
+        """Time of day of the current epoch; None without one."""
+        tod: int | None = self._fix.get("tod_ns")
+        return tod
+
     def take(self, kind: str, fields: Sequence[str], **stamps: int) -> Iterator[Fix]:
         """Process a sentence; if it begins a new epoch, yield the fix of the previous one.
 
@@ -230,6 +236,10 @@ class Dates:
         self._day: int | None = None
         self._before_ns = 0
         self._waiting: list[Fix] = []
+        self.stamped: tuple[int, int] | None = None
+        """Day of a fix by the stamp of the logger, and its time of day in ns; used if no fix has a date."""
+        self.is_stamped = False
+        """Whether the date is that of `stamped`."""
 
     @property
     def is_known(self) -> bool:
@@ -250,7 +260,11 @@ class Dates:
             yield from self.finish()
 
     def finish(self) -> Iterator[Fix]:
-        """Yield the fixes that still wait for a date; without a date they have no time."""
+        """Yield the fixes that still wait for a date; without a date or the logger's stamp they have no time."""
+        if self._day is None and self.stamped is not None:
+            self.is_stamped, (day, tod_ns) = True, self.stamped
+            self._before_ns = next((f["tod_ns"] for f in self._waiting if "tod_ns" in f), tod_ns)
+            self._day = day - _midnights(self._before_ns, tod_ns)
         waiting, self._waiting = self._waiting, []
         yield from map(self._dated, waiting)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -92,6 +93,32 @@ def test_without_any_date_all_rows_stay_in_the_order_of_the_log(kind: str) -> No
     places = [round((row["lat_deg"] - 45) * 60 * 1e4) % 10_000 for row in rows]
     assert places == [5, 3, 4, 8, 7, 0, 2]
     assert {row["time_ns"] for row in rows} == {None}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_stamps_of_the_logger_give_the_date_that_no_sentence_has(seed: int) -> None:
+    rng = random.Random(seed)
+    begin_s = rng.randrange(1_400_000_000, 1_800_000_000)
+    zone_s = rng.choice((0, 0, 3600 * rng.randrange(-11, 12)))
+    lines, true_ns = [], []
+    for n in range(0, 100_000, 20_000):  # over midnight
+        at = datetime.fromtimestamp(begin_s + n, UTC)
+        stamp = rng.choice(
+            (f"{begin_s + n + zone_s}.25 ", f"[{datetime.fromtimestamp(begin_s + n + zone_s, UTC):%Y-%m-%d %H:%M:%S}] ")
+        )
+        lines.append(stamp.encode() + signed(f"GNGNS,{at:%H%M%S}.00,4529.4279,N,00909.0627,E,AA,07,1.3,176.1,47.0,,"))
+        true_ns.append((begin_s + n) * S)
+    table = nmea.parse(io.BytesIO(b"".join(lines)), path="x")["position"]
+    assert table["time_ns"].tolist() == true_ns
+    assert any("taken from the time stamps before" in text for text in table.provenance["warnings"])
+
+
+def test_the_date_of_a_sentence_counts_more_than_stamps() -> None:
+    alone = nmea.parse(io.BytesIO(b"2001-01-01 00:00:01 " + RMC), path="x")["position"]
+    assert (alone["time_ns"][0] // S, alone.provenance["warnings"]) == (1270839747, [])
+    gga = signed("GPGGA,190226.696,4529.4270,N,00909.0630,E,1,07,1.3,176.0,M,,,,0000")
+    rows = read(b"2001-01-01 00:00:00 " + gga, b"2001-01-01 00:00:01 " + RMC)
+    assert [row["time_ns"] // S for row in rows] == [1270839746, 1270839747]
 
 
 def test_one_time_at_two_places_is_two_rows() -> None:
