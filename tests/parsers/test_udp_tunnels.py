@@ -66,6 +66,7 @@ TUNNELS = {
     "gtp-u": in_udp(gtpu(V4), 2152),
     "gtp-u, ipv6 inside": in_udp(gtpu(V6), 2152),
     "gtp-u, to another port": in_udp(gtpu(V4), 50_000, sport=2152),
+    "gtp-u in ipv6": ethernet(ipv6(udp(gtpu(V6), 2152), next_header=17)),
     "gtp-u, sequence": in_udp(gtpu(V4, sequence=9), 2152),
     "gtp-u, n-pdu": in_udp(gtpu(V4, pdu=3), 2152),
     "gtp-u, session container": in_udp(gtpu(V4, extensions=(SESSION,)), 2152),

@@ -181,6 +181,13 @@ def test_ip_behind_a_misplaced_tag_is_found(seed: int, version: int) -> None:
     assert capture.flows["vlan"].tolist() == [1 << 12 | vlan]
 
 
+def test_a_misplaced_tag_with_the_number_of_qmap_is_none() -> None:
+    frames = [misplaced(each, vlan=0x00F9, version=1, with_type=False)[1] for each in segments(32)]
+    capture = read(pcap_file(frames, link_type=113))
+    assert (capture.files[0].protocols, capture.files[0].tunnels) == ({"tcp": len(frames)}, {})
+    assert capture.flows["vlan"].tolist() == [1 << 12 | 0xF9]
+
+
 def test_a_tag_in_one_direction_alone_leaves_one_connection() -> None:
     packets = segments(30)
     frames = [
