@@ -9,9 +9,13 @@ import signal
 import stat
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.lab.shared_runs import SharedSummaries
 
 ROOT = Path(__file__).parents[1]
 FIXTURES = Path(os.environ.get("MULTITRACER_FIXTURES") or ROOT.parent / "shared" / "fixtures")
@@ -81,6 +85,17 @@ def fixture_folder() -> Path:
     if reason := _why_no_fixtures():
         pytest.skip(reason)
     return FIXTURES
+
+
+@pytest.fixture(scope="session")
+def shared_summaries(tmp_path_factory: pytest.TempPathFactory) -> SharedSummaries:
+    """Return summaries of runs in virtual time, which all workers share."""
+    from tests.lab.shared_runs import SharedSummaries
+
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "summaries"
+    folder.mkdir(exist_ok=True)
+    return SharedSummaries(folder)
 
 
 @pytest.fixture

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import re
 import statistics
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
+from docs.papers.programs import paper_numbers
 from docs.papers.programs.paper_bsd import BESIDE, bsd_trace
 from docs.papers.programs.paper_figures import FIGURES, IMAGES, PAGE, Figure, both, part, parts, plot
 from docs.papers.programs.paper_numbers import LEAST_STOP_S, LONGEST_STOP_S, SAMPLES, real_sessions, trace, virtual
@@ -16,13 +19,29 @@ from docs.papers.programs.paper_numbers import LEAST_STOP_S, LONGEST_STOP_S, SAM
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from multitracer.lab.scenario.model import Scenario
+    from multitracer.lab.scenario.summary import Summary
+    from tests.lab.shared_runs import SharedSummaries
+
 TEXT = PAGE.read_text("utf-8")
 _PNG = b"\x89PNG\r\n\x1a\n"
 _LARGEST_PICTURE = 150_000
 
 
+@dataclass(frozen=True)
+class _SharedRun:
+    summaries: SharedSummaries
+    scenario: Scenario
+
+    def run(self) -> Summary:
+        return self.summaries.of(self.scenario)
+
+
 @pytest.mark.parametrize("name", list(parts()))
-def test_each_generated_part_is_what_the_sessions_show(name: str) -> None:
+def test_each_generated_part_is_what_the_sessions_show(
+    name: str, shared_summaries: SharedSummaries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paper_numbers, "VirtualRun", partial(_SharedRun, shared_summaries))
     written, made = part(TEXT, name), parts()[name]()
     if name.startswith("beside "):  # a session may be bundled that the page does not compare
         made = "".join(line for line in made.splitlines(keepends=True) if line in written)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,10 +13,13 @@ from multitracer.lab.scenario.toml import parse_scenario
 from tests.lab.simulator.reference import PAGE, table, written
 from tests.lab.simulator.watch import watched
 
+if TYPE_CHECKING:
+    from tests.lab.shared_runs import SharedSummaries
+
 
 @pytest.mark.slow
-def test_the_table_of_scenarios_is_what_they_show() -> None:
-    assert written() == table(), "run: python -m tests.lab.simulator.reference"
+def test_the_table_of_scenarios_is_what_they_show(shared_summaries: SharedSummaries) -> None:
+    assert written() == table(shared_summaries.of), "run: python -m tests.lab.simulator.reference"
 
 
 def test_the_examples_are_scenarios() -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.simulator.run import VirtualRun
 from tests.cli.program import call
 from tests.conftest import SAMPLES
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.lab.shared_runs import SharedSummaries
 
 CALLS = [
     pytest.param(path.parent, marks=[pytest.mark.slow] * (path.parent.name == "typical-1450k"))  # 8 s
@@ -35,10 +36,10 @@ class Pair:
 
 
 @pytest.fixture(scope="module", params=CALLS, ids=lambda folder: folder.name)
-def pair(request: pytest.FixtureRequest) -> Pair:
+def pair(request: pytest.FixtureRequest, shared_summaries: SharedSummaries) -> Pair:
     folder: Path = request.param
-    scenario = load_scenario(str(folder / "scenario.toml")).as_linux()
-    virtual = VirtualRun(scenario).run().document()
+    scenario = replace(load_scenario(str(folder / "scenario.toml")), name=folder.name).as_linux()
+    virtual = shared_summaries.of(scenario).document()
     return Pair(folder.name, json.loads((folder / "summary.json").read_text()), virtual)
 
 
