@@ -2,8 +2,8 @@
 # make help   lists the rest; docs/papers has a Makefile of its own. Python >= 3.11 and a network are all that must be there.
 
 VENV ?= .venv
-# One more than the cores of a small machine: tests that record or watch wait for half of their time
-JOBS ?= 3
+# Two more than the cores of a small machine: tests that record or watch wait for half of their time
+JOBS ?= 4
 PYTEST_ARGS ?=
 FUZZ_SECONDS ?= 600
 SOAK_MINUTES ?= 30
