@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 _Kind = TypeVar("_Kind")
 _HEADER = bytes.fromhex("4500 0000 0000 0000 4011 0000 0a000001 0a000002")
+_BODIES = bytes(range(256)) * 257
 
 
 def packet(number: int, octets: int = 576) -> bytes:
     """Return an IPv4 packet that names itself and whose bytes depend on its number."""
     head = bytearray(_HEADER)
     head[2:4], head[4:6] = octets.to_bytes(2), (number & 0xFFFF).to_bytes(2)
-    body = number.to_bytes(8) + bytes((number * 31 + at) & 0xFF for at in range(octets - 28))
+    begin = number * 31 & 0xFF
+    body = number.to_bytes(8) + _BODIES[begin : begin + octets - 28]
     return bytes(head) + body
 
 
@@ -81,7 +83,8 @@ def bulk(link: PacketLink, sides: Iterable[Side], *, seconds: float, octets: int
         for side, numbers in inside.items():
             out = seen.packets[FAR[side]]
             if out:
-                numbers -= {each for each in numbers if each <= number_of(out[-1][1])}
+                latest = number_of(out[-1][1])
+                numbers -= {each for each in numbers if each <= latest}
     for side, numbers in inside.items():
         seen.sent[side] -= len(numbers)
     return seen
