@@ -321,7 +321,7 @@ def formats() -> list[Format]:
 
 def left_out() -> list[PluginError]:
     """Return the errors of plug-ins that cannot be used; without plug-ins no format is loaded for this."""
-    return installed().broken if entry_points() else []
+    return installed().broken if has_plug_ins() else []
 
 
 def bundled_maps() -> tuple[BundledMap, ...]:

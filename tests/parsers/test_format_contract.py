@@ -103,6 +103,20 @@ def test_an_installed_format_is_found_and_recognised(installed: list[object]) ->
     assert parsers.recognise(b"acme 1.0", path="x").name == "acme-log"
 
 
+def test_packages_are_searched_once_however_many_sessions_are_opened(
+    installed: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches: list[str] = []
+
+    def entry_points(*, group: str) -> list[object]:
+        searches.append(group)
+        return installed
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    assert [parsers.left_out() for _ in range(3)] == [[], [], []]
+    assert searches == ["multitracer.formats"]
+
+
 def test_an_installed_format_in_a_pcapng_file_is_recognised(installed: list[object], tmp_path: Path) -> None:
     path = tmp_path / "acme.pcapng"
     path.write_bytes(section(options=option(1, b"acme 1.0")) + interface())
