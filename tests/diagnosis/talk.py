@@ -51,6 +51,22 @@ class Talk:
         self.note(self.rtt_ms + 0.2, CLIENT, seq=self.first[0] + 1, ack=self.first[1] + 1, payload=_REQUEST)
         return self
 
+    def opened_at_server(self) -> Talk:
+        """Note the same as the server's capture shows it, and return itself."""
+        half = self.rtt_ms / 2
+        how: dict[str, Any] = {"options": self.options}
+        self.note(0, CLIENT, seq=self.first[0], flags=SYN, ack=0, stamp=self.stamp(CLIENT, -half, 0), **how)
+        answer: dict[str, Any] = {"seq": self.first[1], "flags": SYN | ACK, "ack": self.first[0] + 1, **how}
+        self.note(0.05, SERVER, stamp=self.stamp(SERVER, 0.05, -half), **answer)
+        self.ack(self.rtt_ms, 0, asked=0, stamp=self.stamp(CLIENT, half, 0.05))
+        request: dict[str, Any] = {"seq": self.first[0] + 1, "ack": self.first[1] + 1, "payload": _REQUEST}
+        self.note(self.rtt_ms + 0.2, CLIENT, stamp=self.stamp(CLIENT, half + 0.2, 0.05), **request)
+        return self
+
+    def stamp(self, side: int, own_ms: float, other_ms: float) -> tuple[int, int]:
+        """Return the timestamps of a segment: when it left, and when that left which it echoes."""
+        return self.clocks[side] + int(own_ms / _STAMP_MS), self.clocks[1 - side] + int(other_ms / _STAMP_MS)
+
     def data(
         self, at_ms: float, begin: int, *, size: int | None = None, left_ms: float | None = None, **how: Any
     ) -> None:

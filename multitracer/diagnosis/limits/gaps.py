@@ -295,6 +295,8 @@ class FailedRetransmissionGaps(NamedTuple):
     certain_end: Array
     """Time of the last lost retransmission, in ns: the outage is certain until then, and possible after it."""
     part: Array
+    late: Spans
+    """Intervals in which a timer sent again what was only late: the path had it all the time."""
 
 
 def outages(seen: Observed) -> FailedRetransmissionGaps:
@@ -302,15 +304,30 @@ def outages(seen: Observed) -> FailedRetransmissionGaps:
     holes = _at_receiver(seen) if seen.view is Viewpoint.RECEIVER else _at_sender(seen)
     rows = [each for each in holes if each[1] > each[0] and each[0] >= seen.opened_ns]
     columns = [np.array([row[i] for row in rows], dtype=np.int64) for i in range(4)]
-    return FailedRetransmissionGaps(Spans(columns[0], columns[1]), columns[2], columns[3])
+    needless = seen.sends.by_timer & ~seen.sends.needed
+    is_late = needless.any() and seen.view is not Viewpoint.RECEIVER
+    late = _late(seen, np.flatnonzero(needless)) if is_late else Spans.none()
+    return FailedRetransmissionGaps(Spans(columns[0], columns[1]), columns[2], columns[3], late)
+
+
+def _late(seen: Observed, tries: Array) -> Spans:
+    """Return the intervals from when an answer was due until it came, in which the timer sent again in vain."""
+    time = seen.sends.time_ns[tries]
+    before = seen.last_answer(time)
+    acked = np.append(seen.answers.ack, 0)[before]
+    beyond = np.searchsorted(seen.highest, acked, side="right")  # the first send that goes beyond
+    due_ns = np.append(seen.sends.time_ns, seen.end_ns)[beyond] + seen.floor_ns
+    came_ns = np.append(seen.answers.time_ns, seen.end_ns)[before + 1]
+    return Spans.of(np.minimum(due_ns, time), np.maximum(came_ns, time))
 
 
 def _at_sender(seen: Observed) -> list[tuple[int, int, int, int]]:
     """Return (begin, end, certain end, subtype) of each gap with a lost retransmission; times in ns.
 
-    The outage is certain until the last lost retransmission.
+    The outage is certain until the last lost retransmission. Unneeded ones are left out: what was sent first came late,
+    but it came, and nothing shows that they were lost.
     """
-    tries = np.flatnonzero(seen.sends.by_timer)
+    tries = np.flatnonzero(seen.sends.by_timer & seen.sends.needed)
     if not len(tries):
         return []
     time = seen.sends.time_ns[tries]

@@ -101,7 +101,7 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
     spans = (
         shown.out.spans, shown.link.spans, shown.hole.spans, shown.window.spans, shown.window.zero,
         shown.buffer, shown.steady, shown.slow, Spans(shown.idle_gap.begin, shown.idle_gap.end),
-        shown.missing, shown.unexplained,
+        shown.missing, shown.unexplained, shown.out.late,
     )  # fmt: skip
     last = seen.sends.time_ns[seen.fresh[-1:]]
     places: list[ArrayLike] = [*(edge for each in spans for edge in each), shown.out.certain_end, last]
@@ -122,6 +122,7 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
         (shown.buffer.holds(begin), Limit.SENDER_BUFFER, none, True),
         (shown.window.spans.holds(begin), Limit.RECEIVER_WINDOW, none, True),
         (shown.window.zero.holds(begin), Limit.RECEIVER_WINDOW, LimitSubtype.ZERO, True),
+        (shown.out.late.holds(begin), Limit.LINK, none, False),
         (hole >= 0, Limit.RECOVERY, np.append(shown.hole.part, 0)[hole], True),
         (shown.link.spans.holds(begin), Limit.LINK, none, True),
         (out >= 0, Limit.OUTAGE, np.append(shown.out.part, 0)[out], is_certain),
