@@ -82,11 +82,12 @@ def write_json(
     files = [file_record(file) for capture in recording.captures for file in capture.tables.files]
     stream.write(f'{{"schema": {_json(SCHEMA)},\n"files": {_json(files)},\n"trust": {_json(_trust(recording))},\n')
     stream.write(f'"wtcp": {_json(_wtcp(recording))},\n')
+    related: list[Document] = []
     if any(capture.analysis.directions["mptcp"].any() for capture in recording.captures):
         from multitracer.recording.mptcp import multipath_documents  # few captures hold any
 
         related = [each for capture in recording.captures for each in multipath_documents(capture)]
-        stream.write(f'"multipath": {_json(related)},\n')
+    stream.write(f'"multipath": {_json(related)},\n')
     stream.writelines(f"{_json(name)}: {_json(value)},\n" for name, value in further.items())
     stream.write('"connections": [')
     separator = "\n"

@@ -221,7 +221,7 @@ class ConnectionGroup:
         speed = self.longest.transfer.speed / NS_PER_S
         return {
             "connections": self.numbers,
-            **({"multipath": [list(each.subflows) for each in self.multipath]} if self.multipath else {}),
+            "multipath": [list(each.subflows) for each in self.multipath],
             "total_s": round(self.total_s, 6),
             "limits": [
                 {"limit": limit.label, "part": part.label if part else None, "seconds": round(seconds, 6),
