@@ -347,8 +347,8 @@ class Diagnosis:
 
     @cached_property
     def injected_resets(self) -> list[InjectedReset]:
-        """The resets of the open connection, before any FIN, that no endpoint sent."""
-        resets = self.opening.resets_when_open
+        """The resets of handshake and open connection, before any FIN, that no endpoint sent."""
+        resets = np.concatenate([self.opening.resets_in_handshake, self.opening.resets_when_open])
         return injected_resets(self.transfer, resets) if len(resets) else []
 
     @cached_property

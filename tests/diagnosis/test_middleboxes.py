@@ -124,6 +124,19 @@ def test_a_reset_that_ends_the_connection(tmp_path: Path, seed: int, other_way: 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("asks_again", [True, False])
+def test_a_reset_before_the_answer_to_the_syn(tmp_path: Path, seed: int, asks_again: bool) -> None:
+    """A server that refused may accept the next SYN, but none accepts what it has refused."""
+    talk = Talk(seed).opened()
+    reset: dict[str, Any] = {"seq": 0, "ack": talk.first[0] + 1, "flags": RST | ACK, "ip_id": 0}
+    talk.note(0.4 * talk.rtt_ms, SERVER, **reset)
+    if asks_again:
+        talk.note(0.5 * talk.rtt_ms, CLIENT, seq=talk.first[0], flags=SYN, ack=0, options=talk.options)
+    _steady(talk, count=30)
+    assert ("rst-injected" in kinds(talk.diagnosed(tmp_path))) == (not asks_again)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_reset_behind_data_that_the_path_mixed(tmp_path: Path, seed: int) -> None:
     """What left before the reset, but arrives behind it, shows nothing."""
     talk = Talk(seed).opened()

@@ -89,7 +89,10 @@ def _stalls(talk: Talk, ask: str) -> float:
         for _ in range(4):
             at_ms += wait_ms
             wait_ms *= 2
-            if ask == "below":
+            if ask == "each":  # the receiver takes every one
+                talk.data(at_ms, begin, size=1)
+                begin += 1
+            elif ask == "below":
                 talk.data(at_ms, begin - 1, size=talk.chance.randrange(2))
             else:
                 talk.data(at_ms, begin, size=1)
@@ -110,7 +113,7 @@ def _stalls(talk: Talk, ask: str) -> float:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("ask", ["below", "at", "taken"])
+@pytest.mark.parametrize("ask", ["below", "at", "taken", "each"])
 @pytest.mark.parametrize("has_stamps", [True, False])
 def test_questions_to_a_closed_window_are_no_repair(tmp_path: Path, seed: int, ask: str, has_stamps: bool) -> None:
     talk = Talk(seed, has_stamps=has_stamps).opened()

@@ -67,6 +67,18 @@ class HandshakeAndResets:
         chosen = self.resets[self.resets < ended[0]] if len(ended) else self.resets
         return chosen[chosen >= opened.min()] if len(opened) else chosen[:0]
 
+    @cached_property
+    def resets_in_handshake(self) -> Array:
+        """Rows of the responder's resets between the SYN and the SYN-ACK that answers it all the same: int64."""
+        if not len(self.resets) or not len(self.syns) or not len(self.syn_acks):
+            return self.resets[:0]
+        answer = int(self.syn_acks[0])
+        before = self.syns[self.syns < answer]
+        asked = int(before[-1]) if len(before) else answer
+        between: Array = self.resets[(self.resets > asked) & (self.resets < answer)]
+        refused: Array = between[self._table["reverse"][between]]
+        return refused
+
     @property
     def responder(self) -> Array:
         """Rows of the segments that the responder sent."""
