@@ -147,6 +147,32 @@ class CaptureInterface:
     """`isb_ifdrop` + `isb_osdrop` of the interface statistics block; None if absent."""
 
 
+@dataclass(frozen=True, slots=True)
+class CaptureDuplicates:
+    """The segments of a file that were captured more than once; all but the first of each are left out."""
+
+    packets: int
+    """Number of copies that are left out."""
+    times: int
+    """How often most of the packets with copies were captured."""
+    are_of_all: bool
+    """Whether nearly all segments of the file were captured so often."""
+    where: str
+    """The points at which they were seen, in words: "interfaces 9, 5 and 2"."""
+
+    @property
+    def sentence(self) -> str:
+        """A sentence for people that says how many copies there are, and where they were seen."""
+        often = "twice" if self.times == 2 else f"{self.times} times"
+        one = self.packets == 1
+        copies = "1 TCP segment is a copy" if one else f"{self.packets:,} TCP segments are copies"
+        if self.are_of_all:
+            copies = f"Each packet was captured {often} ({self.where}): {copies}"
+        else:
+            copies = f"{copies} of packets that were captured {often} ({self.where})"
+        return f"{copies}, left out of all numbers; each packet counts where it was seen first."
+
+
 @dataclass(slots=True)
 class SourceFile:
     """Properties and packet counts of one input file."""
@@ -204,6 +230,8 @@ class SourceFile:
     """A clause on the link type, if the frames show another one than the file names; "" otherwise."""
     tunnels: dict[str, Tunnel] = field(default_factory=dict)
     """Tunnels whose packets were read inside, by name; of nested ones each."""
+    duplicates: CaptureDuplicates | None = None
+    """What is known of packets that the file holds more than once; None if there are none."""
     contents: list[Content] = field(default_factory=list)
     """What the packets without TCP are, the most bytes first; only of a capture with few segments, or none."""
 

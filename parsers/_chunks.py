@@ -159,7 +159,7 @@ class Chunks:
                 yield decoder.take() if given is None else given
         if self._given_flows is None:
             decoder.finish_fragments()
-            yield decoder.take()
+            yield decoder.take(is_last=True)
 
     def complete(self) -> CaptureTables:
         """Return all segments as one chunk; VLAN flows are joined and late fragments are credited."""
@@ -221,6 +221,11 @@ class Chunks:
     def files(self) -> list[SourceFile]:
         """The facts of the files read so far."""
         return self._decoder.files
+
+    @property
+    def may_hold_duplicates(self) -> bool:
+        """Whether packets seem to be captured more than once; only all segments together show which they are."""
+        return self._decoder.may_hold_duplicates
 
     def keep_flows(self, kept: Numbers) -> tuple[Table, Numbers, Numbers]:
         """Remove all flows except these (int64, ascending); return FLOWS, these, and their new numbers."""

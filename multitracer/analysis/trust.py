@@ -208,6 +208,8 @@ def _of_file(file: SourceFile) -> Iterator[_Weighed]:
         yield Severity.MINOR, Note("link-type", 1, text, file.path)
     if file.tunnels:
         yield from _of_tunnels(file)
+    if file.duplicates is not None:
+        yield Severity.MINOR, Note("duplicates-left-out", file.duplicates.packets, file.duplicates.sentence, file.path)
     yield from _time_of_file(file)
     yield from _grain_of_file(file)
     left_out = sum(file.not_decoded.values())

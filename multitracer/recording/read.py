@@ -351,7 +351,7 @@ def analysis_of(native: Kernel, path: str, progress: ReadingProgress | None = No
     with reading(path), ThreadPoolExecutor(1, "counts") as thread, closing(iter(chunks)) as each:
         counted = thread.submit(lambda: True)
         for chunk in each:
-            if not counted.result():
+            if not counted.result() or chunks.may_hold_duplicates:
                 return None
             counted = thread.submit(running.add, chunk)
         if not counted.result():

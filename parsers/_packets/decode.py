@@ -4,22 +4,21 @@ Later fragments of an IP datagram are credited to the segment that its first fra
 Its payload is what the fragments carry without a gap from the start on (RFC 791, 3.2; RFC 8200, 4.5). Fragments are
 few, so they are taken one by one; the number of datagrams that are open at a time is bounded.
 
-Flows in several VLANs are joined in the end. A switch that mirrors a port often tags one direction and not the other:
-two flows between the same endpoints, each seen one way only and in opposite directions, are then one. A mirror port of
-a router sees each packet in the VLAN that it came from and in the one that it goes to: equal endpoints alone prove
-nothing there, but the same identifications and sequence numbers within a round trip do.
+Copies of packets that were captured more than once are left out in the end (`duplicates.py`), and flows in several
+VLANs are joined. A switch that mirrors a port often tags one direction and not the other: two flows between the same
+endpoints, each seen one way only and in opposite directions, are then one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.capture import CaptureTables
-from multitracer.captured import GSMTAP, WTCP_SYN, CaptureMark, Flag, IpProtocol, SourceFile
+from multitracer.captured import GSMTAP, WTCP_SYN, CaptureMark, IpProtocol, SourceFile
 from multitracer.tables import NOT_A_TIME, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS
 from parsers._packets.chain import ip_packets, link
 from parsers._packets.columns import GrowingTable
@@ -29,6 +28,7 @@ from parsers._packets.kernel import decoded
 from parsers._packets.layers import UNTAGGED, LayerPackets, PacketCounts, rows, u16
 from parsers._packets.opening import opened
 from parsers._packets.parts import in_order, numbered, of_segments
+from parsers._packets.sights import Sights
 from parsers._packets.steps import STEPS
 from parsers._packets.tcp import segments
 from parsers._packets.tunnels_seen import note_tunnels, tunnels_are_closed
@@ -179,7 +179,7 @@ def _opposite_pairs(flows: Table, one_way: Numbers) -> tuple[Numbers, Numbers]:
     A pair are the only two flows between the same endpoints, in opposite directions. `one_way` are
     the rows of the flows with packets in one direction only.
     """
-    a, b = (endpoints_that_sort(flows, side)[one_way] for side in "ab")
+    a, b = (_endpoints_that_sort(flows, side)[one_way] for side in "ab")
     swapped: Mask = a > b
     low, high = np.where(swapped, b, a), np.where(swapped, a, b)
     order = np.lexsort((one_way, high, low))
@@ -192,7 +192,7 @@ def _opposite_pairs(flows: Table, one_way: Numbers) -> tuple[Numbers, Numbers]:
     return one_way[order[pair[opposite]]], one_way[order[pair[opposite] + 1]]
 
 
-def endpoints_that_sort(flows: Table, side: str) -> NDArray[np.bytes_]:
+def _endpoints_that_sort(flows: Table, side: str) -> NDArray[np.bytes_]:
     """Return IP version, port and address of the endpoint a or b (`side`) of each flow, as sortable bytes.
 
     Returns
@@ -204,113 +204,6 @@ def endpoints_that_sort(flows: Table, side: str) -> NDArray[np.bytes_]:
     joined[:, 1:3] = flows[f"port_{side}"].astype(">u2").view(np.uint8).reshape(-1, 2)
     joined[:, 3:] = np.ascontiguousarray(flows[f"address_{side}"]).view(np.uint8).reshape(-1, 16)
     return joined.view(f"S{_ENDPOINT_BYTES}")[:, 0]
-
-
-_SHARE = 0.9
-"""Share of one flow that must recur in the other; the capture may have dropped the rest."""
-_FEWEST = 3
-"""Minimum number of packets in common: a handshake has three, and fewer prove nothing."""
-_TYPICAL_NS = 200_000_000
-"""Round trip if no handshake shows it, ns: the minimum RTO of Linux; a retransmission comes later."""
-_KEY = ("ip_id", "seq", "ack", "flags", "payload_bytes")
-
-
-class _Flow(NamedTuple):
-    """The packets of one flow in capture order: comparison keys and times."""
-
-    key: Numbers
-    """Side, and the columns of _KEY; shape (n, 6)."""
-    time_ns: Numbers
-
-
-def joined_on_trunk(flows: Table, segments: Table, ends: NDArray[np.bytes_]) -> tuple[Table, Numbers, Numbers]:
-    """Return the flows after joining those that a trunk port captured twice, in two VLANs.
-
-    Also return each segment's directed flow, and the first segment of each flow that was joined to another.
-
-    Parameters
-    ----------
-    flows : Table
-        In order of first sight.
-    segments : Table
-        SEGMENTS of these flows.
-    ends : ndarray of bytes, shape (n_flows, 2)
-        Sort keys of the endpoints a and b of each flow, from `endpoints_that_sort`.
-
-    Returns
-    -------
-    flows : Table
-        Without those that were joined to another.
-    directed : ndarray of int32, shape (n_segments,)
-        Twice the row in `flows`, plus 1 from b to a.
-    first_row : ndarray of int64, shape (n_joined,)
-        Rows of `segments`.
-    """
-    directed = segments["flow"]
-    target, swapped = np.arange(len(flows)), np.zeros(len(flows), np.bool_)
-    order = np.argsort(directed >> 1, kind="stable")
-    bounds = np.searchsorted((directed >> 1)[order], np.arange(len(flows) + 1))
-    for first, second, turned in _candidates(flows, ends, np.diff(bounds)):
-        if target[first] == first:
-            one, two = (order[bounds[row] : bounds[row + 1]] for row in (first, second))
-            if _recurs(_flow(segments, one, turned=False), _flow(segments, two, turned=turned)):
-                target[second], swapped[second] = first, turned
-    kept = target == np.arange(len(flows))
-    if kept.all():
-        return flows, directed, np.empty(0, np.int64)
-    number = (np.cumsum(kept) - 1)[target]
-    row = directed >> 1
-    renumbered = (number[row] << 1 | (directed & 1) ^ swapped[row]).astype(np.int32)
-    return flows.take(kept), renumbered, order[bounds[:-1][~kept]]
-
-
-def _candidates(flows: Table, ends: NDArray[np.bytes_], packets: Numbers) -> Iterator[tuple[int, int, bool]]:
-    """Yield two rows of flows with the same endpoints in different VLANs, and whether a and b are swapped."""
-    if (flows["vlan"] == UNTAGGED).all():
-        return
-    turned = ends[:, 0] > ends[:, 1]
-    low, high = np.sort(ends, axis=1).T
-    order = np.lexsort((np.arange(len(flows)), high, low))
-    one, two = order[:-1], order[1:]
-    same = (low[one] == low[two]) & (high[one] == high[two]) & (flows["vlan"][one] != flows["vlan"][two])
-    same &= np.minimum(packets[one], packets[two]) >= _FEWEST
-    for i in np.flatnonzero(same).tolist():
-        yield int(one[i]), int(two[i]), bool(turned[one[i]] != turned[two[i]])
-
-
-def _flow(segments: Table, rows: Numbers, *, turned: bool) -> _Flow:
-    side = (segments["flow"][rows] & 1).astype(np.int64) ^ int(turned)
-    columns = [side, *(segments[name][rows].astype(np.int64) for name in _KEY)]
-    return _Flow(np.stack(columns, axis=1), segments["time_ns"][rows])
-
-
-def _recurs(one: _Flow, two: _Flow) -> bool:
-    """Return whether nearly all packets of one flow are also in the other, at most a round trip apart."""
-    key = np.concatenate([one.key, two.key])
-    time_ns = np.concatenate([one.time_ns, two.time_ns])
-    of_two = np.repeat([False, True], [len(one.key), len(two.key)])
-    order = np.lexsort((time_ns, *key.T))
-    same = (key[order[1:]] == key[order[:-1]]).all(axis=1) & (of_two[order[1:]] != of_two[order[:-1]])
-    same &= (time_ns[order[:-1]] != NOT_A_TIME) & (np.diff(time_ns[order]) <= _round_trip_ns(one))
-    again = np.zeros(len(order), np.bool_)
-    again[order[1:][same]] = again[order[:-1][same]] = True
-    return max(float(again[~of_two].mean()), float(again[of_two].mean())) >= _SHARE
-
-
-def _round_trip_ns(flow: _Flow) -> int:
-    """Return the duration of a flow's handshake in ns, from the first SYN to its ACK.
-
-    A default if unknown.
-    """
-    side, flags = flow.key[:, 0], flow.key[:, 1 + _KEY.index("flags")]
-    syn = np.flatnonzero((flags & (Flag.SYN | Flag.ACK)) == Flag.SYN)
-    if not len(syn):
-        return _TYPICAL_NS
-    ends = np.flatnonzero((side == side[syn[0]]) & ((flags & (Flag.SYN | Flag.ACK)) == Flag.ACK))
-    ends = ends[ends > syn[0]]
-    if not len(ends) or NOT_A_TIME in (flow.time_ns[syn[0]], flow.time_ns[ends[0]]):
-        return _TYPICAL_NS
-    return max(int(flow.time_ns[ends[0]] - flow.time_ns[syn[0]]), 0)
 
 
 _TCP = IpProtocol.TCP.value
@@ -342,6 +235,7 @@ class Decoder:
         self._flows = FlowTable()
         self._empty_tables()
         self._fragments = Fragments()
+        self._sights = Sights()
         self._records = 0
         self._overwritten: tuple[SourceFile, bool] | None = None
         """The last examined file, and whether the original lengths in it were overwritten; None at the start."""
@@ -464,6 +358,7 @@ class Decoder:
                 **part.columns,
             }
             self._segments.append(columns, share=share)
+            self._sights.note(columns, records, part.record)
 
     def _credit_fragments(self, table: Table) -> None:
         """Add the payload bytes of later fragments to the segments that their first fragments began."""
@@ -485,23 +380,6 @@ class Decoder:
             ledger = PacketCounts(self.files[file].protocols, self.files[file].not_decoded)
             ledger.moved("ip fragment", "IP fragment without its first", count)
 
-    def _without_trunk(self, flows: Table, segments_table: Table) -> Table:
-        """Return the flows after joining those that a trunk port captured in two VLANs.
-
-        Add a warning to the files.
-        """
-        if not len(flows) or (flows["vlan"] == UNTAGGED).all():
-            return flows
-        ends = np.stack([endpoints_that_sort(flows, side) for side in "ab"], axis=1)
-        flows, segments_table.columns["flow"], joined = joined_on_trunk(flows, segments_table, ends)
-        for file, count in Counter(segments_table["file"][joined].tolist()).items():
-            many = "1 connection was" if count == 1 else f"{count:,} connections were"
-            self.files[file].warnings.append(
-                f"{many} captured on two VLANs of a trunk (nearly all packets are in both VLANs), "
-                "and each packet is counted once"
-            )
-        return flows
-
     def keep_times(self, first_ns: int, last_ns: int) -> None:
         """In the last file, set times before `first_ns` or after `last_ns` to NOT_A_TIME."""
         begin = int(np.searchsorted(self._segments.values("file"), len(self.files) - 1))
@@ -511,18 +389,36 @@ class Decoder:
     def __len__(self) -> int:
         return len(self._segments)
 
-    def take(self) -> CaptureTables:
+    @property
+    def may_hold_duplicates(self) -> bool:
+        """Whether packets seem to be captured more than once."""
+        return self._sights.has_repeats
+
+    def take(self, *, is_last: bool = False) -> CaptureTables:
         """Return the segments decoded since the last call of this method, and remove them from the decoder.
 
-        Flows keep their numbers. Steps that need all packets are left out: flows of several VLANs
-        are not joined, and a late fragment does not change a segment that was already returned.
+        Flows keep their numbers. Steps that need all packets are left out: flows are not joined, and a late
+        fragment does not change a segment that was already returned. Segments whose copies may still come are
+        kept for the next call, unless this is the last one (`is_last`).
         """
         segments_table = self._segments.finish()
         self._credit_fragments(segments_table)
         self._fragments.extra_bytes.clear()
         sides = self._sack_blocks.finish(), self._syn_options.finish()
         self._empty_tables()
-        return CaptureTables(self.files, segments_table, self._flows.table(), *sides)
+        tables = CaptureTables(self.files, segments_table, self._flows.table(), *sides)
+        tables, later = self._sights.next_without_duplicates(tables, is_last=is_last)
+        for growing, table in (
+            ()
+            if later is None
+            else (
+                (self._segments, later.segments),
+                (self._sack_blocks, later.sack_blocks),
+                (self._syn_options, later.syn_options),
+            )
+        ):
+            growing.append(table.columns)
+        return tables
 
     def keep_flows(self, kept: Numbers) -> tuple[Table, Numbers]:
         """Remove all flows except `kept` (int64, ascending).
@@ -546,9 +442,11 @@ class Decoder:
         if renumbered is not None:
             flow = segments_table["flow"]
             segments_table.columns["flow"] = renumbered[flow >> 1] << 1 | flow & 1
-        flows, segments_table.columns["flow"] = joined_across_vlans(flows, segments_table["flow"])
-        flows = self._without_trunk(flows, segments_table)
-        return CaptureTables(self.files, segments_table, flows, self._sack_blocks.finish(), self._syn_options.finish())
+        sides = self._sack_blocks.finish(), self._syn_options.finish()
+        tables = self._sights.without_duplicates(CaptureTables(self.files, segments_table, flows, *sides))
+        directed = tables.segments.columns["flow"]
+        tables.flows, tables.segments.columns["flow"] = joined_across_vlans(tables.flows, directed)
+        return tables
 
 
 def _is_gsmtap(datagrams: Datagrams) -> Mask:

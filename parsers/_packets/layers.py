@@ -41,6 +41,8 @@ class PacketRecords:
     """Link type: one value for all packets, or one for each."""
     offset: int | None = None
     """Position of the block in the file; None if the format does not show it."""
+    interface: Numbers | None = None
+    """Number of each packet's interface in the file; None if the format has none."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -56,6 +58,7 @@ class PacketRecords:
             self.time_ns[:count],
             link_type,
             self.offset,
+            None if self.interface is None else self.interface[:count],
         )
 
 

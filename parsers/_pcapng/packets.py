@@ -160,7 +160,13 @@ def packet_records(
         return plain, None
     blocks = _read(window.data, walked, sections)
     records = PacketRecords(
-        window.data, blocks.packet, blocks.captured, blocks.original, blocks.time_ns, blocks.link_type
+        window.data,
+        blocks.packet,
+        blocks.captured,
+        blocks.original,
+        blocks.time_ns,
+        blocks.link_type,
+        interface=blocks.interface,
     )
     bad = _first_false(blocks.fits & blocks.described)
     unclosed = _first_false(blocks.closed)
@@ -208,7 +214,8 @@ def _plain(window: StreamWindow, walked: WalkedBlocks, sections: Sections) -> Pa
     link_type: Numbers | int = sections.source.interfaces[interface[0]].link_type
     if len(known) > 1:
         link_type = _of_each(interface, sections.source.interfaces, lambda i: i.link_type)
-    return PacketRecords(window.data, start, captured, original, time_ns, link_type)
+    each = np.broadcast_to(interface, len(start))
+    return PacketRecords(window.data, start, captured, original, time_ns, link_type, interface=each)
 
 
 def _first_false(mask: Mask) -> int:

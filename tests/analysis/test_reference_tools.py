@@ -28,9 +28,17 @@ SEGMENTS_AND_BYTES = ("retransmitted_segments", "retransmitted_bytes", "out_of_o
 needs_tcptrace = pytest.mark.skipif(shutil.which("tcptrace") is None, reason="needs tcptrace")
 needs_tshark = pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
 
+_COPIES = "counts packets that were captured twice"
 TCPTRACE_INTENDED = {
     "pcapplusplus/Pcap++Test/PcapExamples/one_tcp_stream.pcap": "a keep-alive of one byte",
     "zeek/ipv6-http-atomic-frag.pcap": "takes the fragment header for TCP",
+    "suricata-verify/bug-5867-fp-drop-01/input.pcap": _COPIES,
+    "tcpdump/pptp.pcap": _COPIES,
+    "zeek/http/ctu-62604-80.pcap": _COPIES,
+    "zeek/http/m57-long-49600-80.pcap": _COPIES,
+    "zeek/http/vnd.ms-cab-compressed-multi-conn.pcap": _COPIES,
+    "zeek/tcp/ssh-dups.pcap": _COPIES,
+    "zeek/tls/ssl-to-http-server.pcap": _COPIES,
 }
 """Captures of others in which a direction's retransmissions differ, and what tcptrace does there."""
 
@@ -202,6 +210,8 @@ def test_tshark_counts_some_captures_of_others_as_we_do(fixture_folder: Path) ->
     for row in answered(fixture_folder)[::50]:
         analysis = opened(fixture_folder / row["file"])
         references = tshark(fixture_folder / row["file"])
+        if analysis and analysis.capture.files[0].duplicates:
+            continue  # tshark counts copies
         if analysis is not None and (found := differences(analysis, references, ("packets", "payload_bytes"))):
             differing[row["file"]] = found
     assert set(differing) <= set(TSHARK_INTENDED), differing

@@ -278,7 +278,8 @@ def check(capture: CaptureTables) -> None:
     table, flows = capture.segments, capture.flows
     assert sum(facts.protocols.values()) + sum(facts.not_decoded.values()) == facts.packets
     assert sum(facts.link_types.values()) == facts.packets
-    assert facts.protocols.get("tcp", 0) == len(table)
+    copies = facts.duplicates.packets if facts.duplicates else 0
+    assert facts.protocols.get("tcp", 0) == len(table) + copies
     assert all(count > 0 for count in (*facts.protocols.values(), *facts.not_decoded.values()))
     frames = table["frame"].astype(np.int64)
     assert (np.diff(frames) > 0).all()

@@ -66,9 +66,11 @@ def test_packets_that_recur_within_a_round_trip_are_one_connection(version: int,
     assert len(analysis.connections) == 1
     assert analysis.vlan(1) == "5"
     assert analysis.directions["unique_bytes"].tolist() == [100 * 100, 0]
-    assert any("two VLANs of a trunk" in sentence for sentence in found.files[0].warnings)
-    if version == 4:
-        assert "captured-twice" in {note.code for note in analysis.trust.notes}
+    assert analysis.directions["packets"].tolist() == [102, 101]
+    copies = found.files[0].duplicates
+    assert copies is not None
+    assert (copies.times, copies.where) == (2, "VLANs 5 and 6")
+    assert {note.code: note.count for note in analysis.trust.notes}["duplicates-left-out"] == len(packets) - 203
 
 
 def test_the_file_of_a_capture_that_shows_a_trunk_is_the_one_that_says_so(tmp_path: Path) -> None:
@@ -77,8 +79,8 @@ def test_the_file_of_a_capture_that_shows_a_trunk_is_the_one_that_says_so(tmp_pa
     (tmp_path / "1.pcap").write_bytes(file_of(twice))
     (tmp_path / "2.pcap").write_bytes(file_of([(10**7, tagged(ipv4(tcp()), 9))]))
     first, second = read_capture([tmp_path / "1.pcap", tmp_path / "2.pcap"]).files
-    assert any("two VLANs of a trunk" in sentence for sentence in first.warnings)
-    assert second.warnings == []
+    assert first.duplicates is not None
+    assert second.duplicates is None
 
 
 def test_other_hosts_with_equal_addresses_stay_apart() -> None:
@@ -86,7 +88,7 @@ def test_other_hosts_with_equal_addresses_stay_apart() -> None:
     packets = [(at, frame) for vlan in (5, 6) for at, _, frame in transfer(rng, 50, vlan)]
     found = read(file_of(packets))
     assert len(analyse(found).connections) == 2
-    assert not found.files[0].warnings
+    assert found.files[0].duplicates is None
 
 
 def test_packets_that_recur_later_or_seldom_stay_apart() -> None:

@@ -6,7 +6,8 @@
 //! counts what the segments of each connection were. Of a large capture the segments do not go to Python:
 //! `block.rs` decodes them into rows, and `kept.rs` hands these to the pass; `one_flow.rs` reads those of one
 //! connection alone. `whole.rs` reads a file by itself (`zstd_file.rs` unpacks Zstandard). `usual.rs` is the short
-//! way of most segments through decoding, `udp.rs` that of what is only counted. `times.rs` looks at times and
+//! way of most segments through decoding, `udp.rs` that of what is only counted. `repeats.rs` notices packets that were
+//! captured more than once, which Python finds. `times.rs` looks at times and
 //! timestamps; `identities.rs` and `partners.rs` find the same packets in two captures, `search.rs` looks up times, bytes and rows,
 //! `spans.rs` looks at stretches of columns, `placing.rs` says where each segment lies.
 //!
@@ -28,6 +29,7 @@ pub mod partners;
 pub mod pass;
 pub mod pcapng;
 pub mod placing;
+pub mod repeats;
 pub mod room;
 pub mod search;
 pub mod segment_row;

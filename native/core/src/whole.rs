@@ -17,6 +17,7 @@ use crate::mark;
 use crate::one_flow::Ends;
 use crate::pass::running::Running;
 use crate::pcapng::Alike;
+use crate::repeats::Repeats;
 use crate::segments::Records;
 use crate::times;
 use crate::walk::{Layout, Walked};
@@ -243,6 +244,7 @@ struct Decoder {
     flows: Flows,
     records: usize,
     clock: Clock,
+    repeats: Repeats,
 }
 
 impl Decoder {
@@ -267,6 +269,9 @@ impl Decoder {
         self.flows.flows[known..].iter_mut().for_each(|flow| flow.record += self.records);
         if block.flows.iter().any(|flow| flow.vlan != UNTAGGED) {
             return Err(Stop::Odd); // flows may be joined later
+        }
+        if self.only.is_none() && self.repeats.note(&block.rows)? {
+            return Err(Stop::Odd); // Python leaves copies out; of one flow alone the first reading knew
         }
         let mut rest = Rest { others: std::mem::take(&mut found.others), ..Rest::default() };
         for &record in &block.rest {
@@ -387,7 +392,15 @@ impl Whole {
         let walker = Walker { form, begin: first_record, tail: Vec::new(), before_s: None };
         Self {
             source: Source { bytes, block_bytes, read_bytes: 0, is_over: false },
-            decoder: Decoder { walker, link_type, only, flows: Flows::new(), records: 0, clock },
+            decoder: Decoder {
+                walker,
+                link_type,
+                only,
+                flows: Flows::new(),
+                records: 0,
+                clock,
+                repeats: Repeats::default(),
+            },
             counts: Counts {
                 running: Running::default(),
                 kept: Vec::new(),
