@@ -160,6 +160,7 @@ def file_record(file: SourceFile) -> Document:
         "not_decoded": file.not_decoded,
         "tunnels": list(tunnel_records(file)) if file.tunnels else [],
         "contents": list(content_records(file)) if file.contents else [],
+        "duplicates": None if file.duplicates is None else asdict(file.duplicates),
     }
 
 

@@ -227,6 +227,10 @@ def _file_facts(file: SourceFile) -> Iterator[tuple[str, str]]:
     yield "frames", file.guessed_link
     for name, tunnel in file.tunnels.items():
         yield "tunnel", tunnel_words(name, tunnel)
+    yield (
+        "copies",
+        "" if file.duplicates is None else f"{file.duplicates.packets:,}, left out ({file.duplicates.where})",
+    )
     if GSMTAP in file.protocols:
         yield (
             "signalling",

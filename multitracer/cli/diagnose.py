@@ -79,7 +79,9 @@ def _document(diagnosis: Diagnosis, *, intervals: bool = False) -> Document:
     transfer = diagnosis.transfer
     ends = transfer.at_sender.capture.analysis.ends(transfer.at_sender.connection)
     sender, receiver = (ends.source, ends.destination)[:: -1 if transfer.reverse else 1]
-    return {"connection": transfer.at_sender.number, "sender": sender, "receiver": receiver,
+    files = transfer.at_sender.capture.tables.files
+    duplicates = [file.duplicates.sentence for file in files if file.duplicates is not None]
+    return {"connection": transfer.at_sender.number, "sender": sender, "receiver": receiver, "duplicates": duplicates,
             **diagnosis.document(intervals=intervals)}  # fmt: skip
 
 
@@ -93,6 +95,8 @@ def _show(sheet: Page, diagnosis: Diagnosis) -> None:
     sheet.line()
     sheet.line(f"Connection {document['connection']}: {document['sender']} -> {document['receiver']}, "
                f"seen from {_SEEN_FROM[document['view']]}")  # fmt: skip
+    for sentence in document["duplicates"]:
+        sheet.line(sentence)
     limits = rows_in_words(diagnosis.limited)
     shown = len(LIMIT_COLUMNS) if any(numbers for *_, numbers in limits) else -1
     sheet.table(LIMIT_COLUMNS[:shown], [row[:shown] for row in limits], right=(1, 2))
