@@ -1,4 +1,6 @@
-"""The KML that G-NetTrack writes beside its log: a placemark for each reading or event, with its values as data.
+"""The KML that G-NetTrack writes beside its log: a placemark for each reading or event, with its values.
+
+They stand in ExtendedData, or in the description, as a table or as lines of name and value.
 
 Each placemark is read as a line of G-NetTrack's own log (`gnettrack.py`), so that levels, cells, times and events mean
 the same in both. Names of values differ from those of its columns; rows have the number of their placemark. XML may be
@@ -8,6 +10,7 @@ of G-NetTrack Pro; KML 2.2 (OGC 07-147r2), ExtendedData.
 
 from __future__ import annotations
 
+import html
 import io
 import re
 from typing import TYPE_CHECKING, BinaryIO
@@ -24,14 +27,22 @@ if TYPE_CHECKING:
 _CHUNK_BYTES = 1 << 16
 _DEEPEST = 64
 """Depth of XML elements; KML of G-NetTrack is about 8 deep."""
-_LONGEST_TEXT = 4096
+_LONGEST_TEXT = 16_384
+"""Of a description with a table of all values, 100 octets a row; other texts are short."""
 _LONGEST_TAG_BYTES = 1 << 20
 _MOST_PLACEMARKS = 1_000_000
 """Ten days of readings each second."""
 _MOST_COLUMNS = 200
 """G-NetTrack's own log has up to 130."""
 _SNIFFED = re.compile(rb"<kml[\s>]")
-_PROVED = re.compile(rb"(?i)g-?nettrack|<Data\s+name=\"(?:TIME|CELLID|eNB)\"")
+_PROVED = re.compile(rb"(?i)g-?nettrack|<Data\s+name=\"(?:TIME|CELLID|eNB)\"|<t[dh][^<>]{0,64}>\s*(?:<b>\s*)?RSRP\b")
+_ROW = re.compile(
+    r"<t[dh][^<>]{0,64}>\s*(?:<b>\s*)?([A-Za-z][\w /]{0,31}?)\s*:?\s*(?:</b>\s*)?</t[dh]>\s*"
+    r"<td[^<>]{0,64}>([^<>]{0,256})</td>"
+)
+"""A row of the table in a description: name and value."""
+_LINE = re.compile(r"(?:^|<br\s{0,4}/?>|[\r\n])\s*([A-Za-z][\w /]{0,31}?)\s*[:=]\s*([^<>\r\n]{1,256})")
+"""A line of a description, name: value."""
 _COLUMNS = {
     "time": "Timestamp", "enb": "Node", "gnb": "Node", "rnc": "Node", "rsrp": "Level", "rscp": "Level",
     "rxlev": "Level", "rsrq": "Qual", "ecno": "Qual", "rxqual": "Qual", "sinr": "SNR", "info": "EventType",
@@ -104,13 +115,16 @@ class _Reader:
             self._text.append(text)
 
     def _end(self, _name: str) -> None:
-        name = self._names.pop()
-        text = " ".join("".join(self._text).split())
+        name, raw = self._names.pop(), "".join(self._text)
+        text = " ".join(raw.split())
         self._text, self._length = [], 0
         if self._values is None:
             return
         if name in ("value", "SimpleData") and self._key and len(self._values) < _MOST_COLUMNS:
             self._values.setdefault(self._key, text)
+        elif name == "description":
+            for key, value in _ROW.findall(raw) or _LINE.findall(raw):
+                self._values.setdefault(key, " ".join(html.unescape(value).split()))
         elif name == "coordinates" and "Longitude" not in self._values:
             longitude, _, rest = text.partition(",")
             self._values |= {"Longitude": longitude.strip(), "Latitude": rest.partition(",")[0].strip()}

@@ -18,6 +18,7 @@ from tests.cli.program import call
 from tests.parsers.damage import damaged, survives
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 _NAMES = {
@@ -42,11 +43,30 @@ def reading(rng: random.Random, second: int) -> dict[str, str]:
     return values
 
 
-def kml(rows: list[dict[str, str]], places: list[tuple[float, float]]) -> bytes:
+def as_data(row: dict[str, str]) -> str:
+    data = "".join(f'<Data name="{name}"><value>{escape(value)}</value></Data>' for name, value in row.items())
+    return f"<ExtendedData>{data}</ExtendedData>"
+
+
+def as_table(row: dict[str, str]) -> str:
+    cells = "".join(
+        f'<tr><td align="left"><b>{name}</b></td>\n<td>{escape(value)}</td></tr>' for name, value in row.items()
+    )
+    return f"<description><![CDATA[<table border=1>{cells}</table>]]></description>"
+
+
+def as_lines(row: dict[str, str]) -> str:
+    return (
+        f"<description>{escape('<br/>'.join(f'{name}: {escape(value)}' for name, value in row.items()))}</description>"
+    )
+
+
+def kml(
+    rows: list[dict[str, str]], places: list[tuple[float, float]], form: Callable[[dict[str, str]], str] = as_data
+) -> bytes:
     marks = "".join(
-        "<Placemark><name>x</name><styleUrl>#a</styleUrl><ExtendedData>"
-        + "".join(f'<Data name="{name}"><value>{escape(value)}</value></Data>' for name, value in row.items())
-        + f"</ExtendedData><Point><coordinates>{lon},{lat},0</coordinates></Point></Placemark>"
+        f"<Placemark><name>x</name><styleUrl>#a</styleUrl>{form(row)}"
+        f"<Point><coordinates>{lon},{lat},0</coordinates></Point></Placemark>"
         for row, (lon, lat) in zip(rows, places, strict=True)
     )
     head = '<?xml version="1.0" encoding="UTF-8"?>\n<kml xmlns="http://www.opengis.net/kml/2.2"><Document>'
@@ -62,12 +82,13 @@ def log(rows: list[dict[str, str]], places: list[tuple[float, float]]) -> bytes:
     return "".join("\t".join(each) + "\n" for each in (head, *lines)).encode()
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_it_holds_what_the_log_of_the_same_drive_holds(seed: int) -> None:
+@pytest.mark.parametrize("form", [as_data, as_table, as_lines])
+@pytest.mark.parametrize("seed", range(4))
+def test_it_holds_what_the_log_of_the_same_drive_holds(seed: int, form: Callable[[dict[str, str]], str]) -> None:
     rng = random.Random(seed)
     rows = [reading(rng, second) for second in range(60)]
     places = [(round(rng.uniform(5, 15), 6), round(rng.uniform(46, 54), 6)) for _ in rows]
-    data = kml(rows, places)
+    data = kml(rows, places, form).replace(b"<name>log", b"<name>G-NetTrack")
     assert parsers.recognise(data[:4096], path="x").name == "gnettrack-kml"
     ours = gnettrack_kml.parse(io.BytesIO(data), path="x")
     theirs = gnettrack.parse(io.BytesIO(log(rows, places)), path="x")
