@@ -38,13 +38,13 @@ Packets = list[tuple[int, bytes]]
 # --- packets whose story is known ---
 
 
-def _opened(rtt_ms: int = _RTT_MS, **server: int) -> list[Segment]:
+def _opened(rtt_ms: int = _RTT_MS) -> list[Segment]:
     """Return a handshake as the client sees it; the server answers after a round trip."""
     offer = {"mss": 1460, "scale": 7}
     return [
         Segment(0, 0, flags=SYN, window=64_240, time_ns=START_NS, options=offer, stamp=(1000, 0)),
         Segment(1, 0, flags=SYN | ACK, ack=1, window=65_160, time_ns=START_NS + rtt_ms * MS, options=offer,
-                stamp=(5000, 1000), **server),
+                stamp=(5000, 1000)),
         Segment(0, 1, ack=1, time_ns=START_NS + rtt_ms * MS + MS // 10, stamp=(1000 + rtt_ms, 5000)),
     ]  # fmt: skip
 
@@ -256,7 +256,7 @@ KINDS: dict[str, Callable[[], bytes]] = {
 
 def page() -> str:
     """Return the text of the page."""
-    return _WORDS["introduction"] + "".join(f"\n{section(name)}" for name in KINDS)
+    return str(_WORDS["introduction"]) + "".join(f"\n{section(name)}" for name in KINDS)
 
 
 def section(name: str) -> str:
