@@ -65,6 +65,8 @@ def trust_line(recording: Recording, *, answer: str = "", is_sure: bool = True) 
     ]
     shown = "caution" if verdict == "good" and not is_sure else verdict
     verdicts = f"{_SIGNS[shown]} Trust: numbers {verdict}, {answer}." if answer else _SAYS[verdict]
+    if not any(len(capture.analysis.connections) for capture, _ in trusts):
+        verdicts = f"{_SIGNS[verdict]} Trust: {verdict}."  # there are no numbers; the first note says why
     says, class_ = element("span", verdicts), f"trust {shown}"
     first = [" ", notes.pop(0)] if verdict != "good" and notes else []
     if not notes:

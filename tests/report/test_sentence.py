@@ -173,3 +173,11 @@ def test_the_worst_verdict_of_several_captures_counts() -> None:
     inputs = Inputs("both", [])
     assert 'class="trust good"' in trust_line(Recording(inputs, [complete]))
     assert 'class="trust good"' not in trust_line(Recording(inputs, [complete, one_sided]))
+
+
+def test_a_capture_without_tcp_has_no_numbers_to_read_with_care() -> None:
+    udp = SourceFile("made.pcap", "pcap", packets=400, protocols={"udp": 400})
+    line = trust_line(Recording(Inputs("made", []), [Capture(Point("made", ("made.pcap",)), CaptureTables([udp]))]))
+    assert "Trust: caution." in line
+    assert "nothing was analysed" in line
+    assert "numbers" not in line
