@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from multitracer.clock.captures.bottleneck import sides_of
 from multitracer.clock.captures.directions import MatchedDirection, Ways, both_ways
 from multitracer.clock.captures.skew import disagreement, skew_of
 from multitracer.clock.captures.steps import Step, find_steps
 from multitracer.clock.captures.two_captures import relate
+from multitracer.clock.model.skew_posterior import _Side
 from tests.clock.paths import Case, Clock, Path, captures
 from tests.clock.sweep import synthetic
 
@@ -29,6 +31,19 @@ def test_envelope_and_mode_that_disagree_widen_the_interval_of_a_whole_case() ->
     (found,) = relate(subject.near, subject.far)
     assert abs(found.skew_ppm - subject.skew_ppm) < found.skew_uncertainty_ppm
     assert found.skew_uncertainty_ppm > 13
+
+
+def test_windows_far_from_a_line_cost_no_underflow_and_change_no_likelihood() -> None:
+    flat, width = np.array([[0.0, 3e3, 9e8], [0.0, -7e8, 5e4]]), np.array([2e3, 4e3, 3e3])
+    side = _Side(flat, width, 0.12 / 2e9)
+    levels = np.concatenate([flat - each * width for each in (0.3, 1.2)], axis=1)
+    below = (levels[:, None, :] - flat[:, :, None]) / width[:, None]
+    with np.errstate(under="ignore"):
+        density = np.exp(np.minimum(below, -12 * below)) / (1.1 * width[:, None] / (1 - 0.12)) + side.floor
+    expected = np.log(density.prod(axis=1).mean(axis=1))
+    with np.errstate(under="raise"):
+        likelihood = side.log_likelihood(np.arange(2))
+    assert likelihood.tolist() == pytest.approx(expected.tolist(), rel=1e-12)
 
 
 def test_a_jump_that_is_measured_wrongly_does_not_tilt_the_skew() -> None:

@@ -45,8 +45,8 @@ _AREA = 1.1  # about 1 + 1 / `_STEEP`: the density's integral over both sides, i
 _BROAD_WIDTHS = 10  # beyond the range of the data: a window that says nothing may lie there. Not measured
 _NEGLIGIBLE = 60.0
 """A difference of log-likelihoods from which a term is negligible: e^-60 is below the rounding of any sum with 1."""
-_SMALLEST_EXPONENT = -700.0
-"""NumPy takes 7 to 43 times as long where e^x underflows, from x = -708 on; e^-700 is lost in a sum with `floor`."""
+_SMALLEST_EXPONENT = -600.0
+"""NumPy takes 7 to 43 times as long where e^x underflows, from x = -708 on; e^-600 is lost in a sum with `floor`."""
 _NEAR = 3.0  # widths from a level to a window's low. Less makes the bound looser near it, more far off
 _RESOLVED = 4  # steps of the grid within a standard deviation: the maximum is then not missed
 
