@@ -223,6 +223,12 @@ class Connection:
         """Return whether a middlebox did not translate the SACK blocks of a side."""
         return self._has_growing_dsacks(side) or self._names_unsent(side)
 
+    def _crossed(self, i: int) -> bool:
+        """Return whether a segment is the first SYN-ACK of an end that has sent a SYN."""
+        before = [self.segments[j].flags & (SYN | ACK) for j in self.chunks[self.segments[i].side] if j < i]
+        is_answer = self.segments[i].flags & (SYN | ACK) == SYN | ACK
+        return is_answer and SYN in before and SYN | ACK not in before
+
     def flight(self, i: int) -> tuple[int, int]:
         """Return what is outstanding after a segment, and the same less what is SACKed."""
         s = self.segments[i]
@@ -292,6 +298,8 @@ class Connection:
             return
         if not twice and s.payload == 1 and plain(s) and self._is_keep_alive(i):
             counts["keep_alives"] += 1
+        elif fresh < units(s) and self._crossed(i):
+            pass  # both ends opened the connection at once
         elif fresh < units(s):
             counts["retransmitted_segments"] += 1
             counts["retransmitted_bytes"] += units(s) - fresh

@@ -286,12 +286,17 @@ def test_ends_that_open_at_once_send_no_syn_again(tmp_path: Path, seed: int, is_
         talk.note(begin_ms + at_ms, side, flags=SYN | ACK, **acks)
     talk.note(begin_ms + talk.rtt_ms + 0.2, CLIENT, seq=talk.first[0] + 1, ack=talk.first[1] + 1, payload=100)
     _steady(talk, count=30, at_ms=begin_ms + 2 * talk.rtt_ms)
-    assert ("syn-retransmitted" in kinds(talk.diagnosed(tmp_path))) == is_lost
+    found = talk.diagnosed(tmp_path)
+    assert ("syn-retransmitted" in kinds(found)) == is_lost
+    directions = found.transfer.at_sender.capture.analysis.directions
+    assert directions["retransmitted_segments"].tolist() == [int(is_lost), 0]
 
 
 @pytest.mark.fixtures
 def test_a_reported_capture_of_a_simultaneous_open(fixture_folder: Path) -> None:
-    assert "syn-retransmitted" not in kinds(explain(read(fixture_folder / "reports" / "simopen.pcap")))
+    found = explain(read(fixture_folder / "reports" / "simopen.pcap"))
+    assert "syn-retransmitted" not in kinds(found)
+    assert found.transfer.at_sender.capture.analysis.directions["retransmitted_segments"].tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("seed", range(8))

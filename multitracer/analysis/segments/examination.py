@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.group import has
 from multitracer.analysis.intervals import places, span_minimum
 from multitracer.analysis.segments.acknowledgments import progress, repeated_acks
 from multitracer.analysis.segments.axis import lay_out
@@ -25,11 +26,12 @@ from multitracer.analysis.segments.probes import (
     without_refused,
     zero_windows,
 )
+from multitracer.captured import Flag
 
 if TYPE_CHECKING:
     from multitracer.analysis.group import SegmentGroup
     from multitracer.analysis.segments.acknowledgments import AckProgress, Repeats
-    from multitracer.analysis.segments.axis import SequenceAxis
+    from multitracer.analysis.segments.axis import DataRanges, SequenceAxis
     from multitracer.analysis.segments.coverage import Coverage
     from multitracer.capture import CaptureTables
     from multitracer.tables import Array
@@ -172,9 +174,31 @@ def examine(group: SegmentGroup, capture: CaptureTables) -> Examination:
         empty_keep_alives(axis, coverage, group),
         alive,
         twice,
-        (coverage.new < units) & ~alive & ~probing,
+        (coverage.new < units) & ~alive & ~probing & ~_crossed(axis.chunks, coverage, group),
         (coverage.new == units) & ~probing,
     )
+
+
+def _crossed(chunks: DataRanges, coverage: Coverage, group: SegmentGroup) -> Array:
+    """Return which late segments are the SYN-ACK of an end whose SYN crossed that of its peer.
+
+    If both ends open a connection at once (RFC 9293, section 3.5), each answers the other's SYN by a SYN-ACK that
+    begins at the number of its own SYN. The first one is no retransmission.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_late,)
+    """
+    late = chunks.position[coverage.late]
+    crossed = has(group.flags[late], Flag.SYN) & has(group.flags[late], Flag.ACK)
+    if not crossed.any():
+        return crossed
+    syn = chunks.position[has(group.flags[chunks.position], Flag.SYN)]
+    is_answer, direction = has(group.flags[syn], Flag.ACK), group.direction_of(syn)
+    first = np.full((2, group.directions), np.iinfo(np.int64).max)
+    np.minimum.at(first, (is_answer.astype(np.int64), direction), syn)
+    own, answer = first[:, group.direction_of(late)]
+    return np.asarray(crossed & (late == answer) & (own < late))
 
 
 def _answered_once(samples: ExactAcks, axis: SequenceAxis, probes: Array) -> ExactAcks:

@@ -59,6 +59,8 @@ struct Piece {
     end: i64,
     /// The highest end before it.
     before: i64,
+    /// It is the SYN-ACK of an end whose SYN crossed that of its peer (RFC 9293, section 3.5).
+    has_crossed: bool,
 }
 
 #[derive(Default)]
@@ -71,6 +73,8 @@ pub struct Direction {
     pub reach: i64,
     pub(super) lowest: i64,
     pub(super) syn_at: Option<i64>,
+    sent_syn: bool,
+    sent_syn_ack: bool,
     pub(super) holes: Holes,
     copies: Copies,
     pub acks: Acks,
@@ -193,7 +197,8 @@ impl Direction {
     #[inline(always)]
     fn piece(&mut self, segment: &Segment, units: i64) -> Result<i64, OutOfMemory> {
         let start = self.line.place(segment.seq);
-        let piece = Piece { start, end: start + units, before: self.reach };
+        let has_crossed = segment.has(SYN) && self.has_crossed(segment);
+        let piece = Piece { start, end: start + units, before: self.reach, has_crossed };
         if !self.has_pieces {
             self.has_pieces = true;
             self.reference = segment.seq;
@@ -217,6 +222,14 @@ impl Direction {
         self.rise(segment, &piece)?;
         self.round_trips.sent_on_time(piece.end, segment.time_ns)?;
         Ok(0)
+    }
+
+    /// Note a SYN; say whether it is the first SYN-ACK of an end that has sent a SYN.
+    fn has_crossed(&mut self, segment: &Segment) -> bool {
+        let has_crossed = segment.has(ACK) && self.sent_syn && !self.sent_syn_ack;
+        self.sent_syn |= !segment.has(ACK);
+        self.sent_syn_ack |= segment.has(ACK);
+        has_crossed
     }
 
     #[inline(always)]
@@ -245,7 +258,7 @@ impl Direction {
         counts.old_payload += old_payload;
         counts.capture_duplicates += i64::from(is_copy);
         counts.out_of_order += i64::from(new == units);
-        if new < units && !is_alive {
+        if new < units && !is_alive && !piece.has_crossed {
             counts.retransmitted_segments += 1;
             counts.retransmitted_bytes += units - new;
             counts.partial_retransmissions += i64::from(new > 0);
