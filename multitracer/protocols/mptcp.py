@@ -13,19 +13,19 @@ from multitracer.captured import OptionKind
 
 _CAPABLE, _JOIN = 0, 1
 """Subtypes (RFC 8684, section 3)."""
-_KEY_BYTES, _TOKEN_BYTES = 8, 4
+_KEY_BYTES, _TOKEN_BYTES = 8, 4  # RFC 8684, sections 3.1 and 3.2
 _FIXED_BYTES = 20
 """TCP header without options."""
 
 
-class Capable(NamedTuple):
+class MultipathCapable(NamedTuple):
     """MP_CAPABLE: the keys in it, of its sender and, if it has both, of its receiver."""
 
     version: int
     keys: tuple[int, ...]
 
 
-class Join(NamedTuple):
+class MultipathJoin(NamedTuple):
     """MP_JOIN of a SYN: the token of the connection, by the key of the host that receives it."""
 
     token: int
@@ -38,7 +38,7 @@ def token_of(key: int, version: int) -> int:
     return int.from_bytes(digest[:_TOKEN_BYTES], "big")
 
 
-def option_of(segment: bytes) -> Capable | Join | None:
+def option_of(segment: bytes) -> MultipathCapable | MultipathJoin | None:
     """Return the MP_CAPABLE, or the MP_JOIN of a SYN, in a TCP segment; None without one.
 
     Parameters
@@ -60,12 +60,12 @@ def option_of(segment: bytes) -> Capable | Join | None:
     return None
 
 
-def _decoded(option: bytes) -> Capable | Join | None:
+def _decoded(option: bytes) -> MultipathCapable | MultipathJoin | None:
     subtype, length = option[2] >> 4, len(option)
     if subtype == _CAPABLE and length >= 4:
         keys = [option[i : i + _KEY_BYTES] for i in range(4, min(length, 4 + 2 * _KEY_BYTES), _KEY_BYTES)]
-        whole = (int.from_bytes(key, "big") for key in keys if len(key) == _KEY_BYTES)
-        return Capable(option[2] & 0x0F, tuple(whole))
+        complete = (int.from_bytes(key, "big") for key in keys if len(key) == _KEY_BYTES)
+        return MultipathCapable(option[2] & 0x0F, tuple(complete))
     if subtype == _JOIN and length == 12:  # the SYN; its answer has 16 bytes and no token
-        return Join(int.from_bytes(option[4:8], "big"))
+        return MultipathJoin(int.from_bytes(option[4:8], "big"))
     return None

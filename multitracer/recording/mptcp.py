@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import parsers
 from multitracer.captured import IpProtocol
-from multitracer.protocols.mptcp import Join, option_of, token_of
+from multitracer.protocols.mptcp import MultipathJoin, option_of, token_of
 from multitracer.recording.inputs import STANDARD_INPUT, UNREADABLE
 from multitracer.recording.read_again import MOST_BYTES
 from parsers._ip_packets import addresses
@@ -19,7 +19,7 @@ from parsers._ip_packets import addresses
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.protocols.mptcp import Capable
+    from multitracer.protocols.mptcp import MultipathCapable
     from multitracer.recording.capture import Capture
     from multitracer.tables import Document
     from parsers import IpPacket
@@ -56,7 +56,7 @@ def multipath_connections(capture: Capture) -> list[MultipathConnection]:
         number = number_of.get(pair)
         if number is None:
             continue
-        if isinstance(option, Join):
+        if isinstance(option, MultipathJoin):
             known = next(((option.token, v) for v in _VERSIONS if (option.token, v) in names), (option.token, None))
             names.setdefault(known, set()).add(number)
             continue
@@ -68,15 +68,15 @@ def multipath_connections(capture: Capture) -> list[MultipathConnection]:
 
 def _joined(names: dict[tuple[int, int | None], set[int]]) -> list[MultipathConnection]:
     """Return the connections with two subflows or more; tokens of both hosts may name the same subflow."""
-    found: list[tuple[int, int | None, set[int]]] = []
+    groups: list[tuple[int, int | None, set[int]]] = []
     for (token, version), numbers in names.items():
-        same = [each for each in found if each[2] & numbers]
+        same = [each for each in groups if each[2] & numbers]
         for each in same:
-            found.remove(each)
+            groups.remove(each)
         union = numbers.union(*(each[2] for each in same))
         named = max([(token, version, numbers), *same], key=lambda each: len(each[2]))
-        found.append((*named[:2], union))
-    chosen = [MultipathConnection(token, v, tuple(sorted(own))) for token, v, own in found if len(own) > 1]
+        groups.append((*named[:2], union))
+    chosen = [MultipathConnection(token, v, tuple(sorted(own))) for token, v, own in groups if len(own) > 1]
     return sorted(chosen, key=lambda each: each.subflows)
 
 
@@ -97,7 +97,7 @@ def multipath_documents(capture: Capture) -> list[Document]:
     ]
 
 
-def _options(capture: Capture) -> Iterator[tuple[frozenset[tuple[str, int]], Capable | Join]]:
+def _options(capture: Capture) -> Iterator[tuple[frozenset[tuple[str, int]], MultipathCapable | MultipathJoin]]:
     """Yield the endpoints, and the option, of each packet that opens a subflow."""
     for file in capture.tables.files:
         if file.path == STANDARD_INPUT or file.bytes > MOST_BYTES:
@@ -106,7 +106,7 @@ def _options(capture: Capture) -> Iterator[tuple[frozenset[tuple[str, int]], Cap
             for packet in parsers.read_multipath_openings(file.path):
                 if (segment := _segment(packet)) is None or (option := option_of(segment)) is None:
                     continue
-                yield _ends(packet, segment), option
+                yield _endpoints(packet, segment), option
         except UNREADABLE:
             continue
 
@@ -119,7 +119,7 @@ def _segment(packet: IpPacket) -> bytes | None:
     return data[at:] if protocol == IpProtocol.TCP and len(data) >= at + 20 else None
 
 
-def _ends(packet: IpPacket, segment: bytes) -> frozenset[tuple[str, int]]:
+def _endpoints(packet: IpPacket, segment: bytes) -> frozenset[tuple[str, int]]:
     from ipaddress import ip_address  # noqa: PLC0415  # few captures hold such packets
 
     ports = (int.from_bytes(segment[i : i + 2], "big") for i in (0, 2))

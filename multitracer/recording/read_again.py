@@ -34,7 +34,7 @@ def packets_of_rows(files: Sequence[SourceFile], segments: Table, rows: Array) -
     rows : ndarray of int64, shape (n,)
         Rows of `segments`, in any order.
     """
-    found: dict[int, IpPacket] = {}
+    packets: dict[int, IpPacket] = {}
     for number in np.unique(segments["file"][rows]).tolist():
         file, own = files[number], rows[segments["file"][rows] == number]
         if file.path == STANDARD_INPUT or file.bytes > MOST_BYTES:
@@ -43,10 +43,10 @@ def packets_of_rows(files: Sequence[SourceFile], segments: Table, rows: Array) -
         row_of = dict(zip(frames.tolist(), own.tolist(), strict=True))
         try:
             for packet in parsers.read_packets_of_frames(file.path, np.unique(frames)):
-                found[row_of[packet.frame]] = packet
+                packets[row_of[packet.frame]] = packet
         except UNREADABLE:
             continue
-    return found
+    return packets
 
 
 def hop_limit(packet: IpPacket) -> int | None:

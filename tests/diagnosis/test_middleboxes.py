@@ -150,7 +150,7 @@ def test_a_reset_behind_data_that_the_path_mixed(tmp_path: Path, seed: int) -> N
 def test_a_reported_capture_of_an_injected_reset(fixture_folder: Path) -> None:
     found = explain(read(fixture_folder / "reports" / "rst_injected.pcap"))
     reset = of(found, "rst-injected")
-    assert reset.numbers == {"later_segments": 5, "hop_limit": 120, "usual_hop_limit": 55}
+    assert reset.numbers == {"later_segments": 5, "hop_limit": 120, "other_hop_limit": 55}
     assert "reset-by-peer" not in kinds(found)
 
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from multitracer.protocols.mptcp import Capable, Join, option_of, token_of
+from multitracer.protocols.mptcp import MultipathCapable, MultipathJoin, option_of, token_of
 from tests.recording.subflows import capable, join, tcp_header
 
 
@@ -26,9 +26,9 @@ def test_options_behind_others(seed: int) -> None:
     keys = tuple(chance.randrange(1 << 64) for _ in range(chance.randrange(3)))
     version = chance.randrange(2)
     before = b"\x02\x04\x05\xb4" + b"\x01" * (4 * chance.randrange(2))
-    assert option_of(tcp_header(before + capable(version, *keys))) == Capable(version, keys)
+    assert option_of(tcp_header(before + capable(version, *keys))) == MultipathCapable(version, keys)
     token = chance.randrange(1 << 32)
-    assert option_of(tcp_header(before + join(token))) == Join(token)
+    assert option_of(tcp_header(before + join(token))) == MultipathJoin(token)
 
 
 @pytest.mark.parametrize("seed", range(50))

@@ -34,7 +34,7 @@ class InjectedReset(NamedTuple):
     """Its row in `sender`."""
     hop_limit: int | None
     """Its TTL or hop limit, if that shows it; else None."""
-    usual_hop_limit: int | None
+    other_hop_limit: int | None
     """That of the other packets of the same end."""
     later_rows: Array
     """Rows of segments that the same end sent behind it: int64."""
@@ -49,13 +49,13 @@ def injected_resets(transfer: Transfer, resets: Array) -> list[InjectedReset]:
     resets : ndarray of int64, shape (n_resets,)
         Rows of `sender`.
     """
-    found = []
+    injected = []
     for row in resets.tolist():
-        own, usual = _hop_limits(transfer, row)
+        own, other = _hop_limits(transfer, row)
         later = _sent_on(transfer, row)
         if len(later) >= _FEWEST or own is not None:
-            found.append(InjectedReset(row, own, usual, later))
-    return found
+            injected.append(InjectedReset(row, own, other, later))
+    return injected
 
 
 def _sent_on(transfer: Transfer, row: int) -> Array:

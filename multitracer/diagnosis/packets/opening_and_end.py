@@ -74,8 +74,8 @@ class HandshakeAndResets:
             return self.resets[:0]
         answer = int(self.syn_acks[0])
         before = self.syns[self.syns < answer]
-        asked = int(before[-1]) if len(before) else answer
-        between: Array = self.resets[(self.resets > asked) & (self.resets < answer)]
+        last_syn = int(before[-1]) if len(before) else answer
+        between: Array = self.resets[(self.resets > last_syn) & (self.resets < answer)]
         refused: Array = between[self._table["reverse"][between]]
         return refused
 

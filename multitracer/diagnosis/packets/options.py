@@ -37,13 +37,13 @@ def missing_options(transfer: Transfer) -> list[MissingOption]:
         return []
     far = transfer.at_receiver
     there = _offered(far, transfer.receiver) if far is not None and transfer.receiver is not None else None
-    found = []
+    missing = []
     for name, own in here.items():
         removed = [] if there is None else _removed(transfer, own, there[name])
-        found += [MissingOption(name, reverse, True) for reverse in removed]
+        missing += [MissingOption(name, reverse, True) for reverse in removed]
         if not removed and own[0] != own[1]:
-            found.append(MissingOption(name, own[0], False))
-    return found
+            missing.append(MissingOption(name, own[0], False))
+    return missing
 
 
 def _removed(transfer: Transfer, at_sender: tuple[bool, bool], at_receiver: tuple[bool, bool]) -> list[bool]:

@@ -34,9 +34,9 @@ def _finding(diagnosis: Diagnosis, reset: InjectedReset) -> Finding:
     at_ns = int(table["time_ns"][reset.row])
     who = "sender" if table["reverse"][reset.row] == transfer.reverse else "receiver"
     signs, numbers = [], {"later_segments": len(reset.later_rows)}
-    if reset.hop_limit is not None and reset.usual_hop_limit is not None:
-        signs.append(f"its TTL is {reset.hop_limit}, that of all packets around it {reset.usual_hop_limit}")
-        numbers |= {"hop_limit": reset.hop_limit, "usual_hop_limit": reset.usual_hop_limit}
+    if reset.hop_limit is not None and reset.other_hop_limit is not None:
+        signs.append(f"its TTL is {reset.hop_limit}, that of all packets around it {reset.other_hop_limit}")
+        numbers |= {"hop_limit": reset.hop_limit, "other_hop_limit": reset.other_hop_limit}
     if len(reset.later_rows):
         signs.append(f"that end sent {count(len(reset.later_rows), 'more segment')} after it")
     sentence = (
