@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _IDENTIFIERS = {"GTP-U": "TEID", "VXLAN": "VNI", "Geneve": "VNI", "L2TP": "session", "QMAP": "mux id"}
 """What the number of a tunnel is called in its standard."""
+_OF_LINKS = {"QMAP"}
+"""Tunnels below IP, which are read as the headers of a link are: there is no outer packet to count."""
 _MOST_SHOWN = 20
 """Maximum number of pairs of ends in a document; all are counted. Not measured."""
 
@@ -43,10 +45,8 @@ def tunnels_sentence(file: SourceFile) -> str:
     """Return a sentence on the tunnels of a file with TCP inside."""
     holding = {name: each for name, each in file.tunnels.items() if each.tcp_packets}
     listed = "; ".join(tunnel_words(name, each) for name, each in holding.items())
-    return (
-        f"TCP was found inside tunnels ({listed}): addresses, lengths and connections are those inside; "
-        "--no-decap counts the outer packets instead."
-    )
+    instead = "; --no-decap counts the outer packets instead" if set(holding) - _OF_LINKS else ""
+    return f"TCP was found inside tunnels ({listed}): addresses, lengths and connections are those inside{instead}."
 
 
 def tunnel_records(file: SourceFile) -> Iterator[Document]:

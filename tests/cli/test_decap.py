@@ -11,7 +11,7 @@ import pytest
 
 import multitracer as mt
 from tests.cli.program import call
-from tests.parsers.frames import ethernet, ipv4, pcap_file, tcp
+from tests.parsers.frames import EPOCH_S, Packet, ethernet, ipv4, pcap_file, tcp
 from tests.parsers.test_udp_tunnels import gtpu, udp
 
 if TYPE_CHECKING:
@@ -86,6 +86,31 @@ def test_the_report_lists_the_tunnels(bearer: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     call("report", bearer, "-o", page)
     assert "between 192.0.2.1 and 192.0.2.2, 2 TEIDs" in page.read_text()
+
+
+@pytest.mark.parametrize("identified", [True, False])
+def test_a_packet_seen_bare_and_in_its_tunnel_is_counted_once(tmp_path: Path, identified: bool) -> None:
+    """As `-i any` shows it on a host that carries its containers' packets in VXLAN."""
+    frames = []
+    for n in range(200):
+        there = n % 3 < 2
+        ends = ("10.0.0.1", "10.0.0.2")[:: 1 if there else -1]
+        ports = (1000, 80)[:: 1 if there else -1]
+        sent = 1000 * (n // 3 * 2 + n % 3)
+        seq, ack = (sent, 1) if there else (1, sent - 1000)
+        segment = tcp(sport=ports[0], dport=ports[1], seq=seq, ack=ack, payload=bytes(1000 * there))
+        bare = ipv4(segment, source=ends[0], destination=ends[1], identification=n if identified else 0)
+        vxlan = struct.pack(">II", 0x08 << 24, 77 << 8) + ethernet(bare)
+        outer = ethernet(ipv4(udp(vxlan, 4789), protocol=17, source="198.51.100.7", destination="198.51.100.9"))
+        ticks = EPOCH_S * 10**6 + 500 * n
+        frames += [Packet(ethernet(bare), ticks), Packet(outer, ticks + 15)]
+    path = tmp_path / "any.pcap"
+    path.write_bytes(pcap_file(frames))
+    (connection,) = json.loads(call("analyze", "--json", path).stdout)["connections"]
+    ways = (connection["forward"], connection["reverse"])
+    assert sum(way["packets"] for way in ways) == 200
+    assert sum(way["retransmitted_segments"] for way in ways) == 0
+    assert "copies, left out of all numbers" in call("analyze", path).stdout
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")

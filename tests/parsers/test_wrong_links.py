@@ -227,5 +227,6 @@ def test_what_people_reported(fixture_folder: Path, name: str, packets: int, byt
     shown = call("inspect", path).stdout
     assert "1 TCP connection\n" in shown
     assert said in shown
+    assert "--no-decap" not in shown
     call("analyze", path)
     call("diagnose", path)
