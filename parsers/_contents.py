@@ -484,5 +484,5 @@ def contents_of(path: str, *, most_packets: int | None = None, has_tcp: bool = F
                 counter.count(records.first(most_packets - counter.packets))
             if counter.packets >= most_packets:
                 break
-    found = counter.contents()
-    return [each for each in found if not each.name.startswith(_TCP)] if has_tcp else found
+    contents = counter.contents()
+    return [each for each in contents if not each.name.startswith(_TCP)] if has_tcp else contents

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -117,7 +117,7 @@ def forces_reading(function: Callable[..., object]) -> Callable[..., object]:
     """
 
     @functools.wraps(function)
-    def command(*arguments: Any, **values: Any) -> object:
+    def command(*arguments: object, **values: object) -> object:
         forced = {name: value for name in FORCING if (value := values.pop(name)) is not None}
         if forced:
             from parsers import force_reading

@@ -84,7 +84,7 @@ def qmap(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Num
 
 def _further(packets: LayerPackets, at: Numbers) -> int:
     """Return the number of further frames with an IP packet behind the first ones, which end at `at`."""
-    data, end, stop, found = packets.data, packets.end, packets.stop, 0
+    data, end, stop, further = packets.data, packets.end, packets.stop, 0
     for _ in range(_MOST_SHARED):
         is_inside = at < end
         if not is_inside.any():
@@ -92,8 +92,8 @@ def _further(packets: LayerPackets, at: Numbers) -> int:
         at, end, stop = at[is_inside], end[is_inside], stop[is_inside]
         frames, behind = _frames(data, at, end, stop), _frames(data, at + _TRAILER_BYTES, end, stop)
         by_trailer = ~(frames.is_data | frames.is_command) & (behind.is_data | behind.is_command)
-        found += int(np.count_nonzero(frames.is_data | by_trailer & behind.is_data))
+        further += int(np.count_nonzero(frames.is_data | by_trailer & behind.is_data))
         known = frames.is_data | frames.is_command | by_trailer
         at = np.where(by_trailer, behind.next_at, frames.next_at)[known]
         end, stop = end[known], stop[known]
-    return found
+    return further
