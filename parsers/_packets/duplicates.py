@@ -330,9 +330,9 @@ def _at_other_points(segments: _Segments, point: Words) -> Numbers:
     run, place = _places(number, time[by_packet])
     first = np.flatnonzero(place == 0)
     is_doubled = _doubled_directions(segments, order, cluster, number[place > 0])
-    stays = _staying(segments, rows, run, first)
-    chosen = (rows != stays[run]) & is_doubled[segments.directed[rows]]
-    owner[rows[chosen]] = stays[run[chosen]]
+    original = _staying(segments, rows, run, first)
+    chosen = (rows != original[run]) & is_doubled[segments.directed[rows]]
+    owner[rows[chosen]] = original[run[chosen]]
     is_left = ~is_doubled[segments.directed[seldom]]
     owner[seldom[is_left]] = before[is_left]
     return _first_owner(owner)
@@ -345,7 +345,7 @@ def _staying(segments: _Segments, rows: Numbers, run: Numbers, first: Numbers) -
     of all would mix the times of both. `rows` are the copies of one packet after the other, `run` is the number of
     each one's packet, and `first` where each packet begins.
     """
-    stays = rows[first].copy()
+    original = rows[first].copy()
     last = np.append(first[1:], len(rows)) - 1
     flow = segments.directed[rows] >> 1
     flows = int(segments.directed.max()) // 2 + 1
@@ -362,8 +362,8 @@ def _staying(segments: _Segments, rows: Numbers, run: Numbers, first: Numbers) -
     nearest[flow[begins[::-1]]] = interface[begins[::-1]]
     nearest[mean_ns * _FAR_PART <= trip_ns] = 0
     at_nearest = np.flatnonzero((nearest[flow] > 0) & (interface == nearest[flow]))
-    stays[run[at_nearest[::-1]]] = rows[at_nearest[::-1]]
-    return stays
+    original[run[at_nearest[::-1]]] = rows[at_nearest[::-1]]
+    return original
 
 
 def _doubled_directions(segments: _Segments, order: Numbers, cluster: Numbers, shared: Numbers) -> Mask:
