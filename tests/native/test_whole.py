@@ -207,9 +207,11 @@ def test_datagrams_of_udp_do_not_come_to_python(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("others", "is_read"), [(30, True), (60, False)], ids=["some", "most"])
 def test_packets_that_wait_for_python_are_few(others: int, is_read: bool, tmp_path: Path) -> None:
     path, kernel, rng, large = tmp_path / "others.pcap", native.kernel(), random.Random(1), bytes(60_000)
-    segment = ethernet(ipv4(tcp(sport=1, dport=2, seq=1, flags=ACK, payload=large)))
-    unknown, counts = ethernet(large, ethertype=0x0806), [9 * others, 9 * (100 - others)]
-    path.write_bytes(pcap_file(rng.sample([unknown, segment], 900, counts=counts)))
+    unknown, seqs = ethernet(large, ethertype=0x0806), range(1, 9 * (100 - others) * len(large), len(large))
+    frames = [ethernet(ipv4(tcp(sport=1, dport=2, seq=seq, flags=ACK, payload=large))) for seq in seqs]
+    frames += [unknown] * 9 * others
+    rng.shuffle(frames)
+    path.write_bytes(pcap_file(frames))
     assert kernel is not None
     looks: list[int] = []
     complete = complete_file(kernel, str(path), limits=None, look=lambda one: looks.append(one.stored_bytes))
@@ -224,7 +226,7 @@ def test_what_a_look_raises_is_raised(
 ) -> None:
     monkeypatch.setattr("parsers._complete._BLOCK_BYTES", 4_000)
     path, kernel = tmp_path / "some.pcap", native.kernel()
-    path.write_bytes(pcap_file(some_connections(random.Random(1)) * 9))
+    path.write_bytes(pcap_file([packet for seed in range(9) for packet in some_connections(random.Random(seed))]))
     assert kernel is not None
 
     def look(read_bytes: int) -> None:
@@ -321,7 +323,7 @@ def test_a_leap_of_the_times_between_two_blocks_is_left_to_python(
 def test_flows_of_both_versions_are_numbered_in_order(tmp_path: Path) -> None:
     frames = []
     for number, version in enumerate((6, 4, 6, 4)):
-        segment = tcp(sport=1000 + number, dport=80, seq=5, flags=ACK, payload=b"x")
+        segment = tcp(sport=1000 + number, dport=80, seq=5 + number, flags=ACK, payload=b"x")
         frames.append(frame(segment, version, 0, number))
     path = tmp_path / "begun.pcap"
     path.write_bytes(pcap_file(frames))
