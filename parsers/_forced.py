@@ -24,7 +24,8 @@ def force_reading(**choices: object) -> Iterator[None]:
     ----------
     **choices
         ``time_unit``: unit of the time stamps of pcap and pcapng, one of "s", "ms", "us", "ns"; ``decap``: False
-        counts the packets of tunnels as they are, and does not read what is inside them.
+        counts the packets of tunnels as they are, and does not read what is inside them; ``keep_duplicates``: True
+        keeps the copies of packets that were captured more than once.
     """
     held = forced_reading() | choices
     FORCED.append(held)

@@ -103,10 +103,17 @@ FORCING = {
         help="Read the packets inside tunnels (GTP-U, VXLAN, Geneve, GRE, ERSPAN, IP in IP, L2TP, Teredo), which is "
         "the default, or count the outer packets as they are.",
     ),
+    "keep_duplicates": click.option(
+        "--keep-duplicates",
+        is_flag=True,
+        callback=lambda _context, _parameter, is_kept: is_kept or None,
+        help="Count packets that were captured more than once each time, as tshark and tcptrace do. Default: copies "
+        "are left out of all numbers.",
+    ),
 }
 """Options that say how captures are read, whatever the files say, by the name that `parsers.force_reading` knows.
 
-Their default must be None: the file decides. Every command that reads captures has all of them.
+Their value must be None by default: the file decides. Every command that reads captures has all of them.
 """
 
 

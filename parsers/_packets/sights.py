@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from parsers._forced import FORCED
 from parsers._packets.repeats import RepeatCounter
 
 if TYPE_CHECKING:
@@ -28,14 +29,15 @@ class Sights:
         self._seen: list[tuple[int, Numbers | None]] = []
         """Of the segments that are in the tables, by block: their number, and where they were seen; None if unknown."""
         self._segments = 0
+        self._keeps_duplicates = bool(FORCED) and FORCED[-1].get("keep_duplicates") is True
         self.has_repeats = False
-        """Whether there were many repeats after any block so far."""
+        """Whether there were many repeats after any block so far; False if copies are to be kept."""
 
     def note(self, columns: Mapping[str, Array], records: PacketRecords, record: Numbers) -> None:
         """Take the next segments: their columns, and the indexes of their records in a block."""
         self._repeats.note(columns)
         self._segments += len(record)
-        self.has_repeats = self.has_repeats or self._repeats.are_many
+        self.has_repeats = self.has_repeats or (self._repeats.are_many and not self._keeps_duplicates)
         if self.has_repeats or self._segments <= _ALWAYS:
             from parsers._packets.places import sights  # noqa: PLC0415  # most captures need it not
 
@@ -50,7 +52,7 @@ class Sights:
 
     def without_duplicates(self, capture: CaptureTables) -> CaptureTables:
         """Return a complete capture without the copies of packets."""
-        if not self._repeats.are_many:
+        if self._keeps_duplicates or not self._repeats.are_many:
             return capture
         from parsers._packets.duplicates import without_duplicates  # noqa: PLC0415  # as above
 

@@ -42,3 +42,17 @@ def test_json_says_it_too(capture: File) -> None:
     assert [reason["code"] for reason in analysis["trust"]["reasons"]] == ["duplicates-left-out"]
     (sentence,) = json.loads(call("diagnose", "--json", capture).stdout)["duplicates"]
     assert sentence.startswith(_SENTENCE)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--stream",)], ids=["whole", "stream"])
+def test_copies_are_kept_where_the_user_wants_to_compare_with_other_tools(
+    arguments: tuple[str, ...], capture: File
+) -> None:
+    def packets(*options: str) -> tuple[int, str]:
+        text = call("analyze", "--json", *arguments, *options, capture).stdout
+        connections = json.loads(text)["connections"]
+        return sum(each[way]["packets"] for each in connections for way in ("forward", "reverse")), text
+
+    kept, said = packets("--keep-duplicates")
+    assert kept > packets()[0]
+    assert "duplicates-left-out" not in said
