@@ -421,12 +421,15 @@ class Decoder:
         return tables
 
     def keep_flows(self, kept: Numbers) -> tuple[Table, Numbers]:
-        """Remove all flows except `kept` (int64, ascending).
+        """Remove all flows except `kept` (int64, ascending) and those of segments that `take` did not return.
 
         Return the table of the remaining flows, and the new number of each of `kept`.
         """
-        self._flows, number = self._flows.without_others(kept)
-        return self._flows.table(), number.astype(np.int64)
+        directed = self._segments.values("flow")  # of segments whose copies may still come
+        needed = np.union1d(kept, directed >> 1)
+        self._flows, number = self._flows.without_others(needed)
+        directed[:] = number[np.searchsorted(needed, directed >> 1)] << 1 | directed & 1
+        return self._flows.table(), number[np.searchsorted(needed, kept)].astype(np.int64)
 
     def flows_in_order(self) -> tuple[Table, Numbers]:
         """Return the flows in order of their first packets, and the row in this table of each flow number."""

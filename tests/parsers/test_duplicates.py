@@ -255,6 +255,25 @@ def test_all_ways_of_reading_leave_the_copies_out(
         assert found.analysis.directions[name].tolist() == wanted.analysis.directions[name].tolist(), name
 
 
+def test_a_stream_of_connections_that_end_leaves_the_copies_of_each_out(tmp_path: File) -> None:
+    rng, alone = random.Random(7), []
+    for number in range(60):
+        one = transfer(rng, Way(has_ids=False), Path(segments=rng.randrange(20, 120)))
+        begin_ns = alone[-1].time_ns + 10**9 - one[0].time_ns if alone else 0
+        ends = ((1, 2000 + number), (2, 80))
+        alone += [replace(seen, time_ns=seen.time_ns + begin_ns, ends=ends) for seen in one]
+    seen = copied(alone, lambda each: [later(each, 2000, place=1)])
+    (tmp_path / "copies.pcap").write_bytes(file_of(seen, "sll2", 4))
+    (tmp_path / "alone.pcap").write_bytes(file_of(alone, "sll2", 4))
+    limits = StreamLimits(rows=300, closed_ns=2 * 10**9, idle_ns=2 * 10**9)
+    found, wanted = (
+        read_recording(tmp_path / name, limits=limits).captures[0] for name in ("copies.pcap", "alone.pcap")
+    )
+    assert len(found.analysis.connections) == 60
+    for name in ("packets", "retransmitted_segments", "duplicate_acks", "syn", "fin"):
+        assert found.analysis.directions[name].tolist() == wanted.analysis.directions[name].tolist(), name
+
+
 # --- reported captures ---
 
 
