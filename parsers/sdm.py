@@ -131,7 +131,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     rest = _Behind(begin, stream)
     frames = _Raw(rest) if is_raw else _Logged(rest)  # type: ignore[arg-type]
     suffix = ".sdmraw" if is_raw else ".sdm"
-    tables = tables_of_log(frames, {}, path=path, arguments=("-t", "sec"), suffix=suffix)
+    tables = tables_of_log(frames, {}, path=path, arguments=("-t", "sec"), suffix=suffix, has_times=not is_raw)
     warnings = [f"{frames.damaged:,} parts of the log are not frames, and are not used"] if frames.damaged > 1 else []
     if frames.rest:
         warnings.append(f"the log ends within a frame; its last {frames.rest:,} bytes are not used")

@@ -196,7 +196,7 @@ class LogFrames(Protocol):
 
 
 def tables_of_log(
-    frames: LogFrames, facts: Document, *, path: str, arguments: Sequence[str], suffix: str
+    frames: LogFrames, facts: Document, *, path: str, arguments: Sequence[str], suffix: str, has_times: bool = True
 ) -> dict[str, Table]:
     """Return `signalling`, `radio` and `handovers` of a log.
 
@@ -212,6 +212,9 @@ def tables_of_log(
         Options of SCAT for the vendor of the modem.
     suffix : str
         File name suffix by which SCAT recognises the format.
+    has_times : bool
+        Whether the format has times. Without them, all times are those at which SCAT ran: they give the order of
+        the messages, and `untimed` must remove them.
 
     Raises
     ------
@@ -233,7 +236,7 @@ def tables_of_log(
         conversion.convert(frames)
         if not frames.complete:
             raise FormatError(path, _NO_FRAME)
-        tables = read_signalling(*conversion.captures, runs=conversion.runs)
+        tables = read_signalling(*conversion.captures, runs=conversion.runs if has_times else ())
     warnings = _warnings(conversion)
     if not len(tables["signalling"]):
         warnings.append("the log has no signalling message that scat decodes")
