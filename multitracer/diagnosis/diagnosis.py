@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.group import has
 from multitracer.captured import CaptureMark, Flag
 from multitracer.diagnosis.finding import ORDER_DIGITS
 from multitracer.diagnosis.limits.at_sender import offered_bytes
@@ -375,6 +376,27 @@ class Diagnosis:
             offers.append(np.stack(columns)[:, :: -1 if place.is_turned else 1])
         is_uneven = (offers[0][:3, 0] != offers[0][:3, 1]).any()
         return len(self.transfer.data) > 0 and bool(is_uneven or (offers[0] != offers[-1]).any())
+
+    @property
+    def is_unopened(self) -> bool:
+        """Whether SYNs were captured, but no SYN-ACK."""
+        return len(self.opening.syns) > 0 and not len(self.opening.syn_acks)
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether data of the transfer were not acknowledged, as far as is known."""
+        return not self.transfer.is_complete
+
+    @cached_property
+    def ecn_echoes(self) -> Array:
+        """Rows of `sender` with ACKs that say that a router marked packets (RFC 3168)."""
+        flags, acks = self.transfer.sender["flags"], self.transfer.acks
+        return acks[has(flags[acks], Flag.ECE) & ~has(flags[acks], Flag.SYN)]
+
+    @property
+    def has_ecn_echoes(self) -> bool:
+        """Whether an ACK says that a router marked packets."""
+        return len(self.ecn_echoes) > 0
 
     @cached_property
     def cut_syns(self) -> list[int]:

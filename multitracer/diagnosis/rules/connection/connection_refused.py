@@ -15,13 +15,12 @@ if TYPE_CHECKING:
 
 KIND = "connection-refused"
 HELP = "Start the server, or use the right port; a firewall may also refuse in its name."
+WHEN = "is_unopened"
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding if a SYN was reset and the handshake was not completed."""
     opening = diagnosis.opening
-    if not len(opening.syns) or len(opening.syn_acks):
-        return
     table = diagnosis.transfer.sender
     back = opening.resets[table["reverse"][opening.resets]]
     back = back[back > opening.syns[0]]

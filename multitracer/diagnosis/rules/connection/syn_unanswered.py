@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 KIND = "syn-unanswered"
 HELP = "The address and the port, a firewall that drops silently, a path that was dead at that moment."
+WHEN = "is_unopened"
 _MIN_SYNS = 2
 """Minimum number of SYNs: the answer to a single one may have come after the end of the recording."""
 

@@ -13,13 +13,12 @@ if TYPE_CHECKING:
 
 KIND = "dropped-call"
 HELP = "Better coverage along the way, and a transfer that can be resumed."
+WHEN = "is_incomplete"
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding if one side of the link logged a dropped call during the transfer."""
     transfer = diagnosis.transfer
-    if transfer.is_complete:
-        return
     for name, side in (("near", transfer.near), ("far", transfer.far)):
         if side is None or not len(dropped := side.rows("call_dropped")):
             continue

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 KIND = "ecn-marked"
 HELP = "A faster link, or a router that marks later where its queue was short: marks cost less than losses."
+WHEN = "has_ecn_echoes"
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
@@ -22,12 +23,12 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     transfer, table = diagnosis.transfer, diagnosis.transfer.sender
     flags = table["flags"]
     is_syn = has(flags, Flag.SYN)
-    echoes = transfer.acks[has(flags[transfer.acks], Flag.ECE) & ~is_syn[transfer.acks]]
+    echoes = diagnosis.ecn_echoes
     slowed = transfer.sent[has(flags[transfer.sent], Flag.CWR) & ~is_syn[transfer.sent]]
     # both ends agree to use ECN in the handshake (RFC 3168, section 6.1.1)
     proposed = is_syn & ~has(flags, Flag.ACK) & has(flags, Flag.ECE) & has(flags, Flag.CWR)
     agreed = is_syn & has(flags, Flag.ACK) & has(flags, Flag.ECE) & ~has(flags, Flag.CWR)
-    if not len(echoes) or not ((proposed.any() and agreed.any()) or len(slowed)):
+    if not (proposed.any() and agreed.any()) and not len(slowed):
         return
     began_ns, ended_ns = (int(table["time_ns"][echoes[i]]) for i in (0, -1))
     sentence = (

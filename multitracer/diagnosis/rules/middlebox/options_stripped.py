@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.packets.options import MissingOption
 
 KIND = "options-stripped"
+HELP = "Let the firewall pass the option."
 WHEN = "missing_options"
 _WORDS = {
     "mss": ("the MSS", "so that segments of 536 bytes must do (RFC 9293, section 3.7.1)"),
@@ -30,7 +31,7 @@ _HELP = {
     "window-scale": "Switch window scaling on at both ends (tcp_window_scaling), or let the firewall pass the option; "
     "a larger buffer cannot help.",
     "sack": "Switch SACK on at both ends (tcp_sack), or let the firewall pass the option.",
-    "timestamps": "Let the firewall pass the option.",
+    "timestamps": HELP,
 }
 _LIMIT = {"window-scale": Limit.RECEIVER_WINDOW, "sack": Limit.RECOVERY}
 """What an option that is missing makes worse."""
