@@ -256,7 +256,8 @@ def test_all_ways_of_reading_leave_the_copies_out(
 
 
 def test_a_stream_of_connections_that_end_leaves_the_copies_of_each_out(tmp_path: File) -> None:
-    rng, alone = random.Random(7), []
+    rng = random.Random(7)
+    alone: list[Seen] = []
     for number in range(60):
         one = transfer(rng, Way(has_ids=False), Path(segments=rng.randrange(20, 120)))
         begin_ns = alone[-1].time_ns + 10**9 - one[0].time_ns if alone else 0
