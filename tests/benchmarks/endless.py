@@ -21,6 +21,8 @@ _TURNS = 500
 """Of a block: two segments and an ACK each, one download after the other."""
 _BEHIND = 50
 """Turns of its own after which a download's segments are acknowledged."""
+_APART = 1 << 30
+"""Between the sequence numbers of two downloads: with equal ones, the packets of one would look like copies."""
 _TURN_NS = 40_000
 """Some 600 Mbit/s."""
 _START_S = 1_700_000_000
@@ -61,14 +63,14 @@ def block(number: int) -> bytes:
     """Return the packets of a stretch of time, from 0 on."""
     turn = number * _TURNS + np.arange(_TURNS)
     packets = np.zeros(_TURNS, _TURN)
-    own = turn // DOWNLOADS
+    own, isn = turn // DOWNLOADS, turn % DOWNLOADS * _APART
     for i, name in enumerate(("one", "two")):
         _fill(packets[name], turn * _TURN_NS + i * 1000, to_client=True, ports=20_000 + turn % DOWNLOADS)
-        packets[name]["seq"] = (1 + (2 * own + i) * PAYLOAD_BYTES) % 2**32
+        packets[name]["seq"] = (isn + 1 + (2 * own + i) * PAYLOAD_BYTES) % 2**32
         packets[name]["ack"], packets[name]["id"] = 1, (2 * own + i) % 2**16
     _fill(packets["ack"], turn * _TURN_NS + 2000, to_client=False, ports=20_000 + turn % DOWNLOADS)
     packets["ack"]["seq"] = 1
-    packets["ack"]["ack"] = (1 + 2 * np.maximum(own - _BEHIND, 0) * PAYLOAD_BYTES) % 2**32
+    packets["ack"]["ack"] = (isn + 1 + 2 * np.maximum(own - _BEHIND, 0) * PAYLOAD_BYTES) % 2**32
     return packets.tobytes() + _request(number)
 
 

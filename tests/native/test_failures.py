@@ -76,8 +76,11 @@ def test_without_memory_python_gets_an_exception(decode: str) -> None:
 
 
 def test_without_memory_for_all_segments_python_gets_an_exception(tmp_path: Path) -> None:
-    path, one = tmp_path / "long.pcap", pcap_file([frame()])
-    path.write_bytes(one[:24] + one[24:] * 1_500_000)
+    path, one = tmp_path / "long.pcap", pcap_file([frame(seq=0xABCDEF01)])
+    records = np.tile(np.frombuffer(one[24:], np.uint8), (1_500_000, 1))
+    at = one[24:].index(b"\xab\xcd\xef\x01")  # equal segments would be copies, which Python looks for
+    records[:, at : at + 4] = np.arange(len(records), dtype=">u4").view(np.uint8).reshape(-1, 4)
+    path.write_bytes(one[:24] + records.tobytes())
     reads = f"complete_capture(kernel(), {str(path)!r}, None)"
     loads = "from parsers._chunks import complete_capture"
     _says_out_of_memory(f"{loads}\n{_STARVED.replace('DECODE', reads)}")
@@ -99,7 +102,7 @@ except MemoryError as error:
 def test_without_memory_for_one_more_connection_python_gets_an_exception(tmp_path: Path) -> None:
     ports = [(1024 + i % 60_000, 80 + i // 60_000) for i in range(100_000)]  # each takes two kilobytes
     path = tmp_path / "many.pcap"
-    path.write_bytes(pcap_file([frame(sport=one, dport=other, flags=2) for one, other in ports]))
+    path.write_bytes(pcap_file([frame(sport=one, dport=other, flags=2, seq=one << 16 | other) for one, other in ports]))
     for mebibytes in (30, 42, 102, 135, 198):
         _says_out_of_memory(_MANY, str(path), str(mebibytes))
 

@@ -58,8 +58,8 @@ def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     frames = [
         *exchange(1000, [10, 20]),
         *exchange(1000, [300], isn=70_000),
-        *exchange(1001, [200, 40, 30]),
-        *exchange(1000, [5], version=6),
+        *exchange(1001, [200, 40, 30], isn=140_000),
+        *exchange(1000, [5], isn=210_000, version=6),
     ]
     path = tmp_path / "large.pcap"
     path.write_bytes(pcap_file(frames))
@@ -127,7 +127,7 @@ def test_a_capture_without_connections_is_refused_in_the_same_words(large: Path,
 
 def test_a_connection_of_which_python_decodes_a_packet_is_read_among_all(large: Path) -> None:
     frames = exchange(1000, [10, 20, 30])
-    other = exchange(1001, [1])
+    other = exchange(1001, [1], isn=70_000)
     large.write_bytes(pcap_file([*frames[:4], *tunnelled(frames[4:]), *other]))
     segments, complete = with_one(large).captures[0].tables.segments, read_capture([large]).segments
     assert len(segments) == len(complete) == len(frames) + len(other)
@@ -148,7 +148,7 @@ def test_packets_that_came_since_are_not_read(large: Path) -> None:
     assert kernel is not None
     counted = analysis_of(kernel, str(large))
     assert counted is not None
-    large.write_bytes(large.read_bytes() + pcap_file(exchange(1001, [7]))[24:])
+    large.write_bytes(large.read_bytes() + pcap_file(exchange(1001, [7], isn=70_000))[24:])
     alone = with_segments(kernel, counted, 3)
     assert alone is not None
     assert len(alone.tcp_segments(3)) == 8

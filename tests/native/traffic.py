@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 def some_connections(rng: random.Random, *, others: float = 0.0) -> list[bytes]:
     """Return frames of connections, some of which share ports, and now and then of anything else."""
     frames: list[bytes] = []
-    for number in range(rng.randrange(2, 9)):
+    for _ in range(rng.randrange(2, 9)):
         version, port = rng.choice((4, 4, 6)), 1000 + rng.randrange(5)
-        ends = [1000 * number, 7]
+        ends = [rng.getrandbits(32), rng.getrandbits(32)]
         for step in range(rng.randrange(1, 30)):
             side = (0, 1, 0)[step] if step < 3 else rng.randrange(2)
             flags, size = {0: (SYN, 0), 1: (SYN | ACK, 0)}.get(step, (ACK, rng.randrange(1400)))
             source, destination = (80, port) if side else (port, 80)
             flags |= FIN * (step > 2 and rng.random() < 0.02)
             ack = ends[1 - side] if step else 0
-            numbers = {"seq": ends[side], "ack": ack, "flags": flags}
+            numbers = {"seq": ends[side] % 2**32, "ack": ack % 2**32, "flags": flags}
             segment = tcp(sport=source, dport=destination, payload=bytes(size), **numbers)  # type: ignore[arg-type]
             ends[side] += rng.choice((1, 1, 1, 0, 2)) * (size + (step < 2))
             frames.append(frame(segment, version, side, len(frames)))
