@@ -1,9 +1,8 @@
 """GPX 1.0 and 1.1: points of tracks are positions, waypoints with a time are markers.
 
 Times are UTC by the format; a time without a zone may still be local, and a warning says so. Points of a planned route,
-and points without a time, are counted but not read. XML may be hostile: a document type, which could declare entities,
-is refused; depth and texts are bounded. Source: topografix.com/GPX/1/1 and GPX/1/0; speed and course of 1.0, of
-Garmin's TrackPointExtension and of OsmAnd.
+and points without a time, are counted but not read. Source: topografix.com/GPX/1/1 and GPX/1/0; speed and course of
+1.0, of Garmin's TrackPointExtension and of OsmAnd.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 from typing import TYPE_CHECKING, BinaryIO
-from xml.parsers import expat
 
 from multitracer.errors import FormatError
 from multitracer.schemas.radio import MARKERS, POSITION
@@ -22,15 +20,12 @@ from parsers._text.column_map import RANGES
 from parsers._text.lines import ZONELESS, LogLines
 from parsers._text.mapped_log import Jumps
 from parsers._text.times import Rows, time_ns
+from parsers._text.xml_reader import XmlReader, XmlRefusedError
 
 if TYPE_CHECKING:
     from multitracer.tables import Document, Table
 
-_CHUNK_BYTES = 1 << 16
-_DEEPEST = 64
-"""GPX with extensions is about 8 deep."""
 _LONGEST_TEXT = 4096
-_LONGEST_TAG_BYTES = 1 << 20
 _LONGEST_NOTE = 256
 _SNIFFED = re.compile(rb"<(?:!DOCTYPE\s+)?gpx[\s>]")
 _POINTS = ("trkpt", "rtept", "wpt")
@@ -44,14 +39,11 @@ _FIX = {"none": 0, "2d": 2, "3d": 3, "dgps": 3, "pps": 3}
 _COMPLETE = ("satellites",)
 
 
-class _Refused(Exception):  # noqa: N818  it never leaves this module
-    """XML that is not read further; the argument is the reason."""
-
-
-class _Reader:
-    """Handles the elements of a document as expat reads them."""
+class _Reader(XmlReader):
+    """Handles the elements of a document."""
 
     def __init__(self, lines: LogLines) -> None:
+        super().__init__(_LONGEST_TEXT)
         self._lines = lines
         self.positions = Sparse(POSITION)
         self.markers = Rows(MARKERS, ("time_ns", "line", "note"))
@@ -59,69 +51,28 @@ class _Reader:
         self.impossible: dict[str, int] = {}
         """Number of impossible values, by column."""
         self.nowhere = 0
-        self._names: list[str] = []
         self._point: Document | None = None
         self._begin = 0
-        self._text: list[str] = []
-        self._length = 0
-        self._fed = 0
-        self._parser = expat.ParserCreate()
-        self._parser.buffer_text = True
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
-        self._parser.CharacterDataHandler = self._characters
-        self._parser.StartDoctypeDeclHandler = self._refuse
-        self._parser.EntityDeclHandler = self._refuse
 
-    def feed(self, chunk: bytes) -> None:
-        """Use some bytes; none at the end.
-
-        Raises
-        ------
-        expat.ExpatError
-            If they are not XML.
-        """
-        self._fed += len(chunk)
-        self._parser.Parse(chunk, not chunk)
-        self._lines.number = self._parser.CurrentLineNumber
-        kept = self._fed - max(self._parser.CurrentByteIndex, 0)  # expat keeps a tag that is not whole
-        if kept > _LONGEST_TAG_BYTES:
-            raise _Refused(f"a tag or comment of the file is longer than {_LONGEST_TAG_BYTES >> 20} MiB")
-
-    def _refuse(self, *_declared: object) -> None:
-        raise _Refused(
-            "document types (DOCTYPE) are not accepted, because they may declare entities; remove the DOCTYPE"
-        )
-
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        self._names.append(_local(name))
-        if len(self._names) > _DEEPEST:
-            raise _Refused(f"the XML elements are nested more than {_DEEPEST} levels deep")
-        self._text, self._length = [], 0
-        if len(self._names) == 1 and self._names[0] != "gpx":
-            raise _Refused("the XML document is not GPX")
-        if self._names[-1] in _POINTS and self._point is None:
+    def begin(self, name: str, attributes: dict[str, str]) -> None:
+        """Begin a point; refuse a document of another kind."""
+        if len(self.names) == 1 and name != "gpx":
+            raise XmlRefusedError("the XML document is not GPX")
+        if name in _POINTS and self._point is None:
             self._point = {"lat_deg": attributes.get("lat"), "lon_deg": attributes.get("lon")}
-            self._begin = self._parser.CurrentLineNumber
+            self._begin = self.line
 
-    def _characters(self, text: str) -> None:
-        self._length += len(text)
-        if self._length <= _LONGEST_TEXT:
-            self._text.append(text)
-
-    def _end(self, _name: str) -> None:
-        name = self._names.pop()
+    def end(self, name: str, text: str) -> None:
+        """Use a value of a point, or the complete point."""
         if self._point is None:
             return
-        text = "".join(self._text).strip()
         if name in _POINTS:
             point, self._point = self._point, None
             self._use(name, point)
         elif name in _NUMBERS:
-            self._point.setdefault(_NUMBERS[name], text)
+            self._point.setdefault(_NUMBERS[name], text.strip())
         elif name in _TEXTS:
-            self._point.setdefault(name, text)
-        self._text = []
+            self._point.setdefault(name, text.strip())
 
     def _use(self, kind: str, point: Document) -> None:
         self._lines.number = self._begin
@@ -167,10 +118,6 @@ class _Reader:
         return int(value) if name in _COMPLETE else value
 
 
-def _local(name: str) -> str:
-    return name.rpartition(":")[2]
-
-
 def sniff(head: bytes) -> Match:
     """Return "yes" for XML whose document is a gpx."""
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
@@ -187,7 +134,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     """
     lines = LogLines(stream)
     reader = _Reader(lines)
-    why = _read(reader, lines)
+    why = reader.read(lines.stream)
     if not len(reader.positions) and not len(reader.markers):
         reasons = ", ".join(f"{count(n, 'time')} {reason}" for reason, n in lines.skipped.items())
         raise FormatError(
@@ -204,23 +151,6 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     provenance = lines.provenance(path, FORMAT.name, missing=reader.impossible)
     tables = {"position": reader.positions.table(provenance)}
     return tables | ({"markers": reader.markers.table(provenance)} if len(reader.markers) else {})
-
-
-def _read(reader: _Reader, lines: LogLines) -> str | None:
-    """Read the document; return why it was not read to its end, or None."""
-    try:
-        while chunk := lines.stream.read(_CHUNK_BYTES):
-            reader.feed(chunk)
-        reader.feed(b"")
-    except FormatError as error:  # of what unpacks the file
-        return error.reason
-    except expat.ExpatError as error:
-        return f"not valid XML at line {error.lineno:,}: {expat.ErrorString(error.code)}"
-    except _Refused as error:
-        return str(error)
-    except (LookupError, ValueError) as error:
-        return f"the character encoding is not supported: {error}"
-    return None
 
 
 FORMAT = Format(
