@@ -7,6 +7,7 @@ connection opened before the capture, all subflows with the token are those of o
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import parsers
@@ -68,16 +69,34 @@ def multipath_connections(capture: Capture) -> list[MultipathConnection]:
 
 def _joined(names: dict[tuple[int, int | None], set[int]]) -> list[MultipathConnection]:
     """Return the connections with two subflows or more; tokens of both hosts may name the same subflow."""
-    groups: list[tuple[int, int | None, set[int]]] = []
-    for (token, version), numbers in names.items():
-        same = [each for each in groups if each[2] & numbers]
-        for each in same:
-            groups.remove(each)
-        union = numbers.union(*(each[2] for each in same))
-        named = max([(token, version, numbers), *same], key=lambda each: len(each[2]))
-        groups.append((*named[:2], union))
-    chosen = [MultipathConnection(token, v, tuple(sorted(own))) for token, v, own in groups if len(own) > 1]
+    group_of: dict[int, _Group] = {}
+    for token, numbers in names.items():
+        parts = {id(group): group for number in numbers if (group := group_of.get(number)) is not None}
+        groups = sorted(parts.values(), key=lambda each: -len(each.subflows))
+        group = groups[0] if groups else _Group(token, len(numbers))
+        for other in groups[1:]:
+            group.take(other)
+        group.take(_Group(token, len(numbers), numbers))
+        group_of |= dict.fromkeys(numbers.union(*(other.subflows for other in groups[1:])), group)
+    several = {id(group): group for group in group_of.values() if len(group.subflows) > 1}.values()
+    chosen = [MultipathConnection(*group.token, tuple(sorted(group.subflows))) for group in several]
     return sorted(chosen, key=lambda each: each.subflows)
+
+
+@dataclass
+class _Group:
+    """Connections that some tokens name together."""
+
+    token: tuple[int, int | None]
+    """The token that names most of them, and its version."""
+    named: int
+    subflows: set[int] = field(default_factory=set)
+
+    def take(self, other: _Group) -> None:
+        """Add the connections of another group."""
+        if other.named > self.named:
+            self.token, self.named = other.token, other.named
+        self.subflows |= other.subflows
 
 
 def multipath_documents(capture: Capture) -> list[Document]:

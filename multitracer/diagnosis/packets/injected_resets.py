@@ -49,9 +49,13 @@ def injected_resets(transfer: Transfer, resets: Array) -> list[InjectedReset]:
     resets : ndarray of int64, shape (n_resets,)
         Rows of `sender`.
     """
+    own_rows = [_neighbours(transfer, row) for row in resets.tolist()]
+    files = transfer.at_sender.capture.tables.files
+    packets = packets_of_rows(files, transfer.sender, np.unique(np.concatenate([resets, *own_rows])))
+    limits = {row: hop_limit(packet) for row, packet in packets.items()}
     injected = []
-    for row in resets.tolist():
-        own, other = _hop_limits(transfer, row)
+    for row, near in zip(resets.tolist(), own_rows, strict=True):
+        own, other = _other_way(limits.get(row), [limits.get(each) for each in near.tolist()])
         later = _sent_on(transfer, row)
         if len(later) >= _FEWEST or own is not None:
             injected.append(InjectedReset(row, own, other, later))
@@ -70,16 +74,17 @@ def _sent_on(transfer: Transfer, row: int) -> Array:
     return np.flatnonzero(mine & goes_on & (np.arange(len(table)) > row))
 
 
-def _hop_limits(transfer: Transfer, row: int) -> tuple[int | None, int | None]:
-    """Return the TTL of a reset, and the nearest one of its end's other packets, if no packet there has such a TTL."""
+def _neighbours(transfer: Transfer, row: int) -> Array:
+    """Return the rows of the packets that the end of a reset sent shortly before and after it."""
     table = transfer.sender
     mine = np.flatnonzero((table["reverse"] == table["reverse"][row]) & ~has(table["flags"], Flag.RST))
     at = int(np.searchsorted(mine, row))
-    near = mine[max(at - _COMPARED, 0) : at + _COMPARED]
-    files = transfer.at_sender.capture.tables.files
-    packets = packets_of_rows(files, table, np.append(near, row))
-    limits = {each: hop_limit(packet) for each, packet in packets.items()}
-    own, others = limits.pop(row, None), [each for each in limits.values() if each is not None]
+    return mine[max(at - _COMPARED, 0) : at + _COMPARED]
+
+
+def _other_way(own: int | None, near: list[int | None]) -> tuple[int | None, int | None]:
+    """Return the TTL of a reset, and the nearest one of its neighbours, if none of these has such a TTL."""
+    others = [each for each in near if each is not None]
     if own is None or not others or min(abs(own - each) for each in others) <= _MOST_HOPS:
         return None, None
     return own, min(others, key=lambda each: abs(own - each))

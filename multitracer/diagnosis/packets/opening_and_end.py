@@ -27,6 +27,9 @@ _TRIES = 3
 _SOONEST = 0.8
 """Minimum part of the shortest round trip between a packet and its answer."""
 
+_MOST_RESETS = 100
+"""Maximum number of resets that are judged; a device that answers each packet by one sends thousands. Not measured."""
+
 
 class HandshakeAndResets:
     """The handshake and the resets of a transfer's connection, as rows of `sender`.
@@ -59,13 +62,13 @@ class HandshakeAndResets:
 
     @cached_property
     def resets_when_open(self) -> Array:
-        """Rows of the resets between the handshake, or the first data, and the first FIN: int64."""
+        """Rows of the first resets between the handshake, or the first data, and the first FIN: int64."""
         if not len(self.resets):
             return self.resets
         opened = np.concatenate([self.syn_acks[:1], np.flatnonzero(self._table["payload_bytes"] > 0)[:1]])
         ended = np.flatnonzero(has(self._flags, Flag.FIN))[:1]
         chosen = self.resets[self.resets < ended[0]] if len(ended) else self.resets
-        return chosen[chosen >= opened.min()] if len(opened) else chosen[:0]
+        return chosen[chosen >= opened.min()][:_MOST_RESETS] if len(opened) else chosen[:0]
 
     @cached_property
     def resets_in_handshake(self) -> Array:
@@ -77,7 +80,7 @@ class HandshakeAndResets:
         last_syn = int(before[-1]) if len(before) else answer
         between: Array = self.resets[(self.resets > last_syn) & (self.resets < answer)]
         refused: Array = between[self._table["reverse"][between]]
-        return refused
+        return refused[:_MOST_RESETS]
 
     @property
     def responder(self) -> Array:
