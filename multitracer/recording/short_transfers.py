@@ -6,6 +6,7 @@ web page or a flood, would take seconds.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,19 +41,15 @@ def transfers_of(recording: Recording, capture: Capture, rows: Sequence[int]) ->
     """
     segments = capture.analysis.connections["segments"]
     short = np.array(sorted(row for row in rows if segments[row] <= _SHORT), dtype=np.int64)
-    judged: dict[int, Table] = {}
-    if len(short) < _FEWEST or not is_alone(recording, capture):
-        return [Transfer.of(recording, capture.offset + row + 1) for row in rows]
     transfers: dict[int, Transfer] = {}
-    for own, table, sacks, bounds in capture.analysis.prepare(short):
-        here = [Transfer.of(recording, capture.offset + row + 1) for row in own.tolist()]
-        transfers |= dict(zip(own.tolist(), here, strict=True))
-        side = 2 * np.arange(len(own)) + np.array([each.reverse for each in here])
-        vantage = np.array([each.vantage for each in here], dtype=np.uint8)
-        verdicts = judge_all(table, sacks, bounds, side, vantage)
-        judged |= zip(own.tolist(), _split(verdicts, bounds), strict=True)
-    for row, transfer in transfers.items():
-        vars(transfer)["verdicts"] = judged[row]  # as its cached property would
+    if len(short) >= _FEWEST and is_alone(recording, capture):
+        for own, table, sacks, bounds in capture.analysis.prepare(short):
+            here = [Transfer.of(recording, capture.offset + row + 1) for row in own.tolist()]
+            side = 2 * np.arange(len(own)) + np.array([each.reverse for each in here])
+            vantage = np.array([each.vantage for each in here], dtype=np.uint8)
+            verdicts = _split(judge_all(table, sacks, bounds, side, vantage), bounds)
+            for row, transfer, judged in zip(own.tolist(), here, verdicts, strict=True):
+                transfers[row] = replace(transfer, judged=judged)
     return [transfers.get(row) or Transfer.of(recording, capture.offset + row + 1) for row in rows]
 
 

@@ -88,6 +88,8 @@ class Transfer:
     near, far : LinkSide or None
         The link's log at the data's sender and at its receiver. `near.frames["sent"]` are data frames on
         their way to the receiver, `far.frames[~sent]` the same frames as they arrived.
+    judged : Table or None
+        VERDICTS, if they were computed together with those of other transfers (`short_transfers.py`).
     """
 
     recording: Recording
@@ -99,6 +101,7 @@ class Transfer:
     events: Table
     near: LinkSide | None = None
     far: LinkSide | None = None
+    judged: Table | None = None
 
     @classmethod
     def of(cls, recording: Recording, connection: int | None = None, *, reverse: bool | None = None) -> Transfer:
@@ -402,6 +405,8 @@ class Transfer:
         The receiver's capture shows what arrived, and what the receiver had acknowledged by then. Damaged
         segments have wrong sequence numbers in it; if there are any, the link logs show what arrived instead.
         """
+        if self.judged is not None:
+            return self.judged
         joined = self.joined if self.receiver is None or self._is_misnumbered else None
         by_link = joined is not None and joined.delivery is not None
         receiver = None if by_link else self.receiver
