@@ -53,7 +53,8 @@ def findings(diagnosis: Diagnosis) -> list[Finding]:
     rows = 0 if transfer.recording.inputs.listed else len(transfer.sender)  # one thread parses logs
     if rows >= FEWEST_ROWS:
         diagnosis.measure_shared()
-    rules = [rule for rule in RULES if getattr(diagnosis, getattr(rule, "WHEN", ""), True)]
+    conditions = [getattr(rule, "WHEN", None) for rule in RULES]
+    rules = [rule for rule, when in zip(RULES, conditions, strict=True) if when is None or getattr(diagnosis, when)]
     of_rules = in_parallel([partial(lambda rule: list(rule.find(diagnosis)), rule) for rule in rules], rows=rows)
     concluded = [
         each if each.help else each._replace(help=getattr(rule, "HELP", ""))
