@@ -98,23 +98,23 @@ FORCING = {
     ),
     "decap": click.option(
         "--decap/--no-decap",
-        default=None,
-        callback=lambda _context, _parameter, decap: None if decap else decap,
+        default=True,
         help="Read the packets inside tunnels (GTP-U, VXLAN, Geneve, GRE, ERSPAN, IP in IP, L2TP, Teredo), which is "
         "the default, or count the outer packets as they are.",
     ),
     "keep_duplicates": click.option(
         "--keep-duplicates",
         is_flag=True,
-        callback=lambda _context, _parameter, is_kept: is_kept or None,
         help="Count packets that were captured more than once each time, as tshark and tcptrace do. Default: copies "
         "are left out of all numbers.",
     ),
 }
 """Options that say how captures are read, whatever the files say, by the name that `parsers.force_reading` knows.
 
-Their value must be None by default: the file decides. Every command that reads captures has all of them.
+Every command that reads captures has all of them.
 """
+_UNFORCED = {"time_unit": None, "decap": True, "keep_duplicates": False}
+"""The values that force nothing."""
 
 
 def forces_reading(function: Callable[..., object]) -> Callable[..., object]:
@@ -125,7 +125,7 @@ def forces_reading(function: Callable[..., object]) -> Callable[..., object]:
 
     @functools.wraps(function)
     def command(*arguments: object, **values: object) -> object:
-        forced = {name: value for name in FORCING if (value := values.pop(name)) is not None}
+        forced = {name: value for name, unforced in _UNFORCED.items() if (value := values.pop(name)) != unforced}
         if forced:
             from parsers import force_reading
 

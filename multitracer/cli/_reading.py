@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from multitracer.cli._options import EMPTY_INPUT, FORCING, debug_option
+from multitracer.cli._options import EMPTY_INPUT, debug_option, forces_reading
 from multitracer.errors import InputError
 from multitracer.recording.window import EVERYTHING, Window, WindowEdge, moment_of
 
@@ -106,13 +106,8 @@ def reads_captures(function: Callable[..., object]) -> Callable[..., object]:
     def command(**values: Any) -> object:
         names = ("inputs", "connection", "begin", "end", "max_packets")
         paths, connection, begin, end, max_packets = (values.pop(name) for name in names)
-        forced = {name: value for name in FORCING if (value := values.pop(name)) is not None}
         if "" in paths:  # here and not in a type of the argument: no function more on the way of each capture
             raise click.BadParameter(EMPTY_INPUT, param_hint="'INPUT...'")
-        if forced:  # as in `forces_reading`; here, because that is a function more
-            from parsers import force_reading
-
-            click.get_current_context().with_resource(force_reading(**forced))
         return function(InputChoice(paths, connection, Window(begin, end), max_packets), **values)
 
     for add in reversed(_READING_OPTIONS):
@@ -143,7 +138,7 @@ _READING_OPTIONS = (
     click.option(
         "--max-packets", type=click.IntRange(min=1), metavar="N", help="Stop reading each capture after N packets."
     ),
-    *FORCING.values(),
+    forces_reading,
     debug_option,
 )
 
