@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from multitracer.errors import InputError
 
 if TYPE_CHECKING:
+    from multitracer.captured import Address
     from multitracer.tables import Array, Table
 
 
@@ -41,6 +42,13 @@ def host_text(version: int, address: bytes) -> str:
     import socket
 
     return socket.inet_ntop(socket.AF_INET6, address)
+
+
+def address_text(address: Address) -> str:
+    """Return an address from both its halves as text."""
+    high, low = address
+    is_ipv4 = high < 1 << 32 and not low
+    return host_text(4, high.to_bytes(4, "big")) if is_ipv4 else host_text(6, (high << 64 | low).to_bytes(16, "big"))
 
 
 def endpoints_of(flows: Table, directed: Array) -> list[Endpoints]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.captured import Content, ContentWay, IpProtocol, SourceFile
-from multitracer.endpoints import host_text
+from multitracer.endpoints import address_text
 from multitracer.units import NOT_A_TIME, NS_PER_S
 from parsers._packets.decode import Decoder, by_link_type
 from parsers._packets.layers import PacketCounts, u16, u32
@@ -307,8 +307,8 @@ class ContentCounter(Decoder):
         payload = _Payload(packets.data, packets.at + _HEADER_BYTES, stated, present)
         enough = present >= np.minimum(_PROBED_BYTES, stated)
         looks = [each.looks(payload) & enough for each in _KINDS]
-        proofs = [np.asarray(each.proof(payload) & enough) if each.proof else each.looks(payload) & False
-                  for each in _KINDS]  # fmt: skip
+        none = np.zeros(len(size), bool)
+        proofs = [np.asarray(each.proof(payload) & enough) if each.proof else none for each in _KINDS]
         pairs = _Pairs.of(datagrams, ports)
         columns = [np.ones(len(size)), size, *looks, *proofs]
         sums = [np.bincount(pairs.of_each, each, minlength=len(pairs.keys)).astype(int).tolist() for each in columns]
@@ -367,7 +367,7 @@ class ContentCounter(Decoder):
         between: dict[str, dict[tuple[str, str], _OneWay]] = {}
         for (key, swapped), way in self._ways.items():
             name = names.get(key) or f"{_protocol_name(int(key[1]))}{key[0]}"
-            ends = (_host(key[2], key[3]), _host(key[5], key[6]))
+            ends = (address_text((int(key[2]), int(key[3]))), address_text((int(key[5]), int(key[6]))))
             if any(key[2:]):
                 hosts = ends[::-1] if swapped else ends
                 between.setdefault(name, {}).setdefault(hosts, _OneWay()).add(way)
@@ -435,14 +435,6 @@ def _protocol_name(protocol: int) -> str:
     if protocol == IpProtocol.TCP:
         return _TCP
     return "UDP" if protocol == IpProtocol.UDP else _NAMES.get(protocol, f"IP protocol {protocol}")
-
-
-def _host(high: int | str, low: int | str) -> str:
-    """Return an address as text, from both its halves; of IPv4 the second is 0."""
-    one, two = int(high), int(low)
-    if one < 1 << 32 and not two:
-        return host_text(4, one.to_bytes(4, "big"))
-    return host_text(6, (one << 64 | two).to_bytes(16, "big"))
 
 
 def _name_of(flow: _Flow, ports: set[int]) -> str:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from multitracer.tables import Mask, Numbers
     from parsers._packets.layers import LayerPackets, PacketRecords
 
+    Choose = Callable[[LayerPackets, int], Mask]
+    """Returns which packets to use: bool, shape (n,); the second argument is their IP version."""
+
 
 class IpPacket(NamedTuple):
     """An IP packet as captured."""
@@ -76,8 +79,10 @@ def addresses(packet: IpPacket) -> tuple[bytes, bytes]:
     return packet.data[8:24], packet.data[24:40]
 
 
-def read_ip_packets(path: str | os.PathLike[str]) -> Iterator[IpPacket]:
+def read_ip_packets(path: str | os.PathLike[str], keep: Choose | None = None) -> Iterator[IpPacket]:
     """Yield the outermost IP packets of a capture, in its order; all others are skipped.
+
+    `keep` chooses among the packets of an IP version, as in `packets_of`.
 
     Raises
     ------
@@ -86,7 +91,7 @@ def read_ip_packets(path: str | os.PathLike[str]) -> Iterator[IpPacket]:
     """
     before = 0
     for records in read_records(path):
-        yield from packets_of(records, before + 1)
+        yield from packets_of(records, before + 1, keep=keep)
         before += len(records)
 
 
@@ -115,7 +120,7 @@ def read_packets_of_frames(path: str | os.PathLike[str], frames: Numbers) -> Ite
 
 
 def read_multipath_openings(path: str | os.PathLike[str]) -> Iterator[IpPacket]:
-    """Yield the TCP packets of a capture that may open a subflow of Multipath TCP (RFC 8684).
+    """Return the TCP packets of a capture that may open a subflow of Multipath TCP (RFC 8684).
 
     They are SYNs, and segments whose option MP_CAPABLE lies first, behind two NOPs or behind timestamps. Others are
     not looked at one by one.
@@ -125,10 +130,7 @@ def read_multipath_openings(path: str | os.PathLike[str]) -> Iterator[IpPacket]:
     InputError, UnknownFormatError, FormatError
         As `read_capture`.
     """
-    before = 0
-    for records in read_records(path):
-        yield from packets_of(records, before + 1, keep=_may_open)
-        before += len(records)
+    return read_ip_packets(path, keep=_may_open)
 
 
 _CAPABLE_AT = (20, 22, 32)
@@ -165,10 +167,7 @@ def read_records(path: str | os.PathLike[str], source: SourceFile | None = None)
 
 
 def packets_of(
-    records: PacketRecords,
-    first_frame: int,
-    chosen: Numbers | None = None,
-    keep: Callable[[LayerPackets, int], Mask] | None = None,
+    records: PacketRecords, first_frame: int, chosen: Numbers | None = None, keep: Choose | None = None
 ) -> Iterator[IpPacket]:
     """Yield the outermost IP packets of a block, whose first record has the number `first_frame`.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.endpoints import host_text
+from multitracer.endpoints import address_text
 from multitracer.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.captured import Address, SourceFile, Tunnel
+    from multitracer.captured import SourceFile, Tunnel
     from multitracer.tables import Document
 
 _IDENTIFIERS = {"GTP-U": "TEID", "VXLAN": "VNI", "Geneve": "VNI", "L2TP": "session", "QMAP": "mux id"}
@@ -19,13 +19,6 @@ _OF_LINKS = {"QMAP"}
 """Tunnels below IP, which are read as the headers of a link are: there is no outer packet to count."""
 _MOST_SHOWN = 20
 """Maximum number of pairs of ends in a document; all are counted. Not measured."""
-
-
-def address_text(address: Address) -> str:
-    """Return an outer address as text."""
-    high, low = address
-    is_ipv4 = high < 1 << 32 and not low
-    return host_text(4, high.to_bytes(4, "big")) if is_ipv4 else host_text(6, (high << 64 | low).to_bytes(16, "big"))
 
 
 def tunnel_words(name: str, tunnel: Tunnel) -> str:

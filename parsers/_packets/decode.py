@@ -408,16 +408,10 @@ class Decoder:
         self._empty_tables()
         tables = CaptureTables(self.files, segments_table, self._flows.table(), *sides)
         tables, later = self._sights.next_without_duplicates(tables, is_last=is_last)
-        for growing, table in (
-            ()
-            if later is None
-            else (
-                (self._segments, later.segments),
-                (self._sack_blocks, later.sack_blocks),
-                (self._syn_options, later.syn_options),
-            )
-        ):
-            growing.append(table.columns)
+        if later is not None:
+            self._segments.append(later.segments.columns)
+            self._sack_blocks.append(later.sack_blocks.columns)
+            self._syn_options.append(later.syn_options.columns)
         return tables
 
     def keep_flows(self, kept: Numbers) -> tuple[Table, Numbers]:
