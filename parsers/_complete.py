@@ -111,7 +111,7 @@ def _opened_pcapng(stream: InputStream, head: bytes) -> _Opened | None:
         first_packet,
         form_of,
     )
-    from parsers._pcapng.time_unit import UNIT_PROBE_BYTES, guess  # noqa: PLC0415
+    from parsers._pcapng.first_packets import UNIT_PROBE_BYTES, guess  # noqa: PLC0415
 
     sections = Sections(SourceFile(stream.path, "pcapng", stream.compression))
     guess(head[:UNIT_PROBE_BYTES], sections, stream.peek_head)

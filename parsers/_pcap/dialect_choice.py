@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.errors import FormatError
 from parsers._pcap.dialect import FILE_HEADER_BYTES, MAGICS, PROBE_BYTES, Dialect, is_magic
-from parsers._pcap.link_type import with_link_type
-from parsers._pcap.time_unit import with_time_unit
+from parsers._pcap.first_records import with_link_type, with_time_unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,10 +1,11 @@
-"""The unit of the fractions of a second in a pcap file."""
+"""What the first records of a pcap file show that its header states wrongly: unit of the fractions, link type."""
 
 from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
+from parsers._capture.link_type import HEAD_BYTES, likely_link_type
 from parsers._capture.time_unit import FEWEST_RECORDS, PROBE_BYTES, forced_tick_ns
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ _MOST_RECORDS = 4096
 _FEWEST_IMPOSSIBLE = 2
 
 
-class FirstRecord(NamedTuple):
+class _FirstRecord(NamedTuple):
     """A record at the begin of a file: its packet's position, and what its header says."""
 
     at: int
@@ -43,18 +44,25 @@ def with_time_unit(dialect: Dialect, head: bytes, more: Callable[[int], bytes]) 
     forced = forced_tick_ns()
     if forced is not None:
         return dialect.with_tick(forced)
-    records = list(first_records(dialect, head))
+    records = list(_first_records(dialect, head))
     if _too_large(dialect, records):
         return dialect.with_tick(declared // _FACTOR, declared)
     if declared * _FACTOR < 10**9 and _small(dialect, records):
         head = more(PROBE_BYTES)
-        records = list(first_records(dialect, head))
+        records = list(_first_records(dialect, head))
         if _small(dialect, records) and (_spread(dialect, records) or _too_fast(dialect, records, head)):
             return dialect.with_tick(declared * _FACTOR, declared)
     return dialect
 
 
-def first_records(dialect: Dialect, head: bytes) -> Iterator[FirstRecord]:
+def with_link_type(dialect: Dialect, head: bytes) -> Dialect:
+    """Return the dialect with the link type that its first frames show; `head` are the first bytes of the file."""
+    frames = ((head[r.at : r.at + min(r.captured, HEAD_BYTES)], r.original) for r in _first_records(dialect, head))
+    used = likely_link_type(dialect.link_type, frames)
+    return dialect if used == dialect.link_type else dialect._replace(link_type=used, declared_link=dialect.link_type)
+
+
+def _first_records(dialect: Dialect, head: bytes) -> Iterator[_FirstRecord]:
     """Yield the complete records at the begin of a file, up to one that cannot be."""
     at, records = dialect.first_record, 0
     while at + dialect.header_bytes <= len(head) and records < _MOST_RECORDS:
@@ -64,12 +72,12 @@ def first_records(dialect: Dialect, head: bytes) -> Iterator[FirstRecord]:
             break
         at += dialect.header_bytes
         if at + captured <= len(head):
-            yield FirstRecord(at, seconds, fraction, captured, original)
+            yield _FirstRecord(at, seconds, fraction, captured, original)
             records += 1
         at += captured
 
 
-def _too_large(dialect: Dialect, records: list[FirstRecord]) -> bool:
+def _too_large(dialect: Dialect, records: list[_FirstRecord]) -> bool:
     """Return whether most fractions are a second or more, but less in the next smaller unit."""
     one = dialect.ticks_per_second
     impossible = sum(record.fraction >= one for record in records)
@@ -80,14 +88,14 @@ def _too_large(dialect: Dialect, records: list[FirstRecord]) -> bool:
     )
 
 
-def _small(dialect: Dialect, records: list[FirstRecord]) -> bool:
+def _small(dialect: Dialect, records: list[_FirstRecord]) -> bool:
     """Return whether all fractions are below a thousandth of a second, and not all are 0."""
     thousandth = dialect.ticks_per_second // _FACTOR
     few = len(records) < FEWEST_RECORDS
     return not few and 0 < max(record.fraction for record in records) < thousandth
 
 
-def _spread(dialect: Dialect, records: list[FirstRecord]) -> bool:
+def _spread(dialect: Dialect, records: list[_FirstRecord]) -> bool:
     """Return whether small fractions fill several seconds as times do in the next larger unit.
 
     A clock that is read at whole seconds gives small ones only.
@@ -100,7 +108,7 @@ def _spread(dialect: Dialect, records: list[FirstRecord]) -> bool:
     return len(widths) > 1 and max(widths) > thousandth / 2
 
 
-def _too_fast(dialect: Dialect, records: list[FirstRecord], head: bytes) -> bool:
+def _too_fast(dialect: Dialect, records: list[_FirstRecord], head: bytes) -> bool:
     import numpy as np  # noqa: PLC0415  # few files leave a doubt
 
     from parsers._capture.time_unit import ticks_too_fast  # noqa: PLC0415
