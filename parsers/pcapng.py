@@ -15,8 +15,8 @@ from parsers._capture.capture_file import FileDamage, decode_stream
 from parsers._capture.window import StreamWindow
 from parsers._format import Format, Match
 from parsers._pcapng.blocks import SECTION_BYTES, SECTION_HEADER, Sections, first_section
-from parsers._pcapng.packets import packet_records
 from parsers._pcapng.first_packets import UNIT_PROBE_BYTES, guess
+from parsers._pcapng.packets import packet_records
 from parsers._pcapng.walk import WalkedBlocks, next_block, skip_oversized, walk
 
 if TYPE_CHECKING:

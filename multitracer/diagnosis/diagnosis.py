@@ -355,27 +355,10 @@ class Diagnosis:
     @cached_property
     def missing_options(self) -> list[MissingOption]:
         """The options that one SYN has and the other one, or the same SYN elsewhere, has not; empty without data."""
-        return missing_options(self.transfer) if self._has_unequal_options else []
-
-    @property
-    def _has_unequal_options(self) -> bool:
-        """Whether an option of the handshake is missing in one SYN, or at one capture point."""
         places = [each for each in (self.transfer.at_sender, self.transfer.at_receiver) if each is not None]
-        offers = []
-        for place in places:
-            own = slice(2 * place.connection - 2, 2 * place.connection)
-            sides = place.capture.analysis.directions.take(own)
-            if not sides["syn"].all():
-                return False
-            columns = (
-                sides["window_scale"] == NA,
-                sides["mss_bytes"] == NA,
-                sides["sack_permitted"],
-                sides["timestamps"],
-            )
-            offers.append(np.stack(columns)[:, :: -1 if place.is_turned else 1])
-        is_uneven = (offers[0][:3, 0] != offers[0][:3, 1]).any()
-        return len(self.transfer.data) > 0 and bool(is_uneven or (offers[0] != offers[-1]).any())
+        offers = [offered for each in places if (offered := each.offered_options) is not None]
+        is_equal = all((offered == offers[0][:, :1]).all() for offered in offers)
+        return [] if is_equal or not len(self.transfer.data) else missing_options(self.transfer)
 
     @property
     def is_unopened(self) -> bool:

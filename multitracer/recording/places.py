@@ -15,16 +15,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from multitracer.schemas.tcp import Vantage
-from multitracer.tables import NOT_A_TIME, Table
+from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
+    from multitracer.tables import Array
 
 _NO_DISTANCE_NS = NS_PER_MS
 """Maximum round trip to the receiver, in ns, at which a capture counts as made at the receiver: one local link."""
+
+OPTIONS = ("mss", "window-scale", "sack", "timestamps")
+"""Options of TCP that both SYNs must have to be used, but for the MSS, which has a default."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,19 @@ class ConnectionAtPoint:
         """Addresses of the data's sender and receiver."""
         ends = self.capture.analysis.ends(self.connection)
         return (ends.dst, ends.src) if self.reverse else (ends.src, ends.dst)
+
+    @property
+    def offered_options(self) -> Array | None:
+        """Which of `OPTIONS` the SYNs of initiator and responder have, as seen in the sender's capture.
+
+        It is bool, shape (4, 2); None if one of both SYNs was not captured.
+        """
+        sides = self.capture.analysis.directions.take(slice(2 * self.connection - 2, 2 * self.connection))
+        if not sides["syn"].all():
+            return None
+        has_mss, has_scale = (sides[name] != NA for name in ("mss_bytes", "window_scale"))
+        offered = np.stack([has_mss, has_scale, sides["sack_permitted"], sides["timestamps"]])
+        return offered[:, ::-1] if self.is_turned else offered
 
     def segments(self) -> Table:
         """Return TCP_SEGMENTS; `reverse` is defined as in the sender's capture."""

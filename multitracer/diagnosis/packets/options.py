@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from multitracer.analysis.group import has
 from multitracer.captured import CaptureMark, Flag
-from multitracer.tables import NA
+from multitracer.recording.places import OPTIONS
 
 if TYPE_CHECKING:
-    from multitracer.recording.places import ConnectionAtPoint
     from multitracer.recording.transfer import Transfer
-    from multitracer.tables import Array, Table
+    from multitracer.tables import Table
 
 
 class MissingOption(NamedTuple):
@@ -32,45 +29,26 @@ def missing_options(transfer: Transfer) -> list[MissingOption]:
 
     It is empty unless both SYNs were captured with all options.
     """
-    here = _offered(transfer.at_sender, transfer.sender)
-    if here is None:
+    here, far = transfer.at_sender.offered_options, transfer.at_receiver
+    if here is None or _is_cut(transfer.sender):
         return []
-    far = transfer.at_receiver
-    there = _offered(far, transfer.receiver) if far is not None and transfer.receiver is not None else None
+    there = None if far is None or transfer.receiver is None else far.offered_options
+    if there is None or _is_cut(transfer.receiver):
+        there = here
     missing = []
-    for name, own in here.items():
-        removed = [] if there is None else _removed(transfer, own, there[name])
+    for name, own, other in zip(OPTIONS, here.tolist(), there.tolist(), strict=True):
+        removed = []
+        for reverse in (False, True):  # the data's sender is near the first capture, the other end near the other
+            left, came = (own, other) if reverse == transfer.reverse else (other, own)
+            removed += [reverse] if left[reverse] and not came[reverse] else []
         missing += [MissingOption(name, reverse, True) for reverse in removed]
         if not removed and own[0] != own[1]:
             missing.append(MissingOption(name, own[0], False))
     return missing
 
 
-def _removed(transfer: Transfer, at_sender: tuple[bool, bool], at_receiver: tuple[bool, bool]) -> list[bool]:
-    """Return whose SYN lost an option between both captures: False the initiator's, True the responder's."""
-    lost = []
-    for reverse in (False, True):
-        left, came = (at_sender, at_receiver) if reverse == transfer.reverse else (at_receiver, at_sender)
-        if left[reverse] and not came[reverse]:
-            lost.append(reverse)
-    return lost
-
-
-def _offered(place: ConnectionAtPoint, table: Table) -> dict[str, tuple[bool, bool]] | None:
-    """Return which options the SYNs of initiator and responder have; None if one was not captured whole."""
-    syns = np.flatnonzero(has(table["flags"], Flag.SYN))
-    if has(table["marks"][syns], CaptureMark.HEADER_CUT).any():
-        return None
-    directions = place.capture.analysis.directions
-    rows = [2 * place.connection - 2, 2 * place.connection - 1]
-    if place.is_turned:
-        rows.reverse()
-    if not directions["syn"][rows].all():
-        return None
-    offers: dict[str, Array] = {
-        "mss": directions["mss_bytes"][rows] != NA,
-        "window-scale": directions["window_scale"][rows] != NA,
-        "sack": directions["sack_permitted"][rows],
-        "timestamps": directions["timestamps"][rows],
-    }
-    return {name: (bool(offer[0]), bool(offer[1])) for name, offer in offers.items()}
+def _is_cut(table: Table | None) -> bool:
+    """Return whether the capture cut the options of a SYN."""
+    return table is not None and bool(
+        (has(table["flags"], Flag.SYN) & has(table["marks"], CaptureMark.HEADER_CUT)).any()
+    )
