@@ -5,16 +5,12 @@ A named range of seconds on a figure's axis (`plot --trend`, `--mark`) is writte
 
 from __future__ import annotations
 
-import functools
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
 
 from multitracer.units import NS_PER_S
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
 
@@ -87,54 +83,6 @@ debug_option = click.option(
     "--debug", is_flag=True, expose_value=False, help="Show the Python traceback if an error occurs."
 )
 """Option --debug; the program that runs the command evaluates it."""
-
-
-FORCING = {
-    "time_unit": click.option(
-        "--time-unit",
-        type=click.Choice(["s", "ms", "us", "ns"]),
-        help="Read the time stamps of captures (pcap, pcapng) in this unit, whatever the files name. Default: "
-        "the unit that the file names, unless its times are impossible.",
-    ),
-    "decap": click.option(
-        "--decap/--no-decap",
-        default=True,
-        help="Read the packets inside tunnels (GTP-U, VXLAN, Geneve, GRE, ERSPAN, IP in IP, L2TP, Teredo), which is "
-        "the default, or count the outer packets as they are.",
-    ),
-    "keep_duplicates": click.option(
-        "--keep-duplicates",
-        is_flag=True,
-        help="Count packets that were captured more than once each time, as tshark and tcptrace do. Default: copies "
-        "are left out of all numbers.",
-    ),
-}
-"""Options that say how captures are read, whatever the files say, by the name that `parsers.force_reading` knows.
-
-Every command that reads captures has all of them.
-"""
-_UNFORCED = {"time_unit": None, "decap": True, "keep_duplicates": False}
-"""The values that force nothing."""
-
-
-def forces_reading(function: Callable[..., object]) -> Callable[..., object]:
-    """Add the options of `FORCING` to a command; used as a decorator.
-
-    They hold while the command runs; the command does not get them.
-    """
-
-    @functools.wraps(function)
-    def command(*arguments: object, **values: object) -> object:
-        forced = {name: value for name, unforced in _UNFORCED.items() if (value := values.pop(name)) != unforced}
-        if forced:
-            from parsers import force_reading
-
-            click.get_current_context().with_resource(force_reading(**forced))
-        return function(*arguments, **values)
-
-    for add in reversed(FORCING.values()):
-        command = add(command)
-    return command
 
 
 pool_option = click.option(

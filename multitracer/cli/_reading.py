@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from multitracer.cli._options import EMPTY_INPUT, debug_option, forces_reading
+from multitracer.cli._options import EMPTY_INPUT, debug_option
 from multitracer.errors import InputError
 from multitracer.recording.window import EVERYTHING, Window, WindowEdge, moment_of
 
@@ -94,6 +94,54 @@ class InputChoice(NamedTuple):
     def of_folders(self) -> bool:
         """Whether all inputs are folders."""
         return all(Path(name).is_dir() for name in self.inputs)
+
+
+FORCING = {
+    "time_unit": click.option(
+        "--time-unit",
+        type=click.Choice(["s", "ms", "us", "ns"]),
+        help="Read the time stamps of captures (pcap, pcapng) in this unit, whatever the files name. Default: "
+        "the unit that the file names, unless its times are impossible.",
+    ),
+    "decap": click.option(
+        "--decap/--no-decap",
+        default=True,
+        help="Read the packets inside tunnels (GTP-U, VXLAN, Geneve, GRE, ERSPAN, IP in IP, L2TP, Teredo), which is "
+        "the default, or count the outer packets as they are.",
+    ),
+    "keep_duplicates": click.option(
+        "--keep-duplicates",
+        is_flag=True,
+        help="Count packets that were captured more than once each time, as tshark and tcptrace do. Default: copies "
+        "are left out of all numbers.",
+    ),
+}
+"""Options that say how captures are read, whatever the files say, by the name that `parsers.force_reading` knows.
+
+Every command that reads captures has all of them.
+"""
+_UNFORCED = {"time_unit": None, "decap": True, "keep_duplicates": False}
+"""The values that force nothing."""
+
+
+def forces_reading(function: Callable[..., object]) -> Callable[..., object]:
+    """Add the options of `FORCING` to a command; used as a decorator.
+
+    They hold while the command runs; the command does not get them.
+    """
+
+    @functools.wraps(function)
+    def command(*arguments: object, **values: object) -> object:
+        forced = {name: value for name, unforced in _UNFORCED.items() if (value := values.pop(name)) != unforced}
+        if forced:
+            from parsers import force_reading
+
+            click.get_current_context().with_resource(force_reading(**forced))
+        return function(*arguments, **values)
+
+    for add in reversed(FORCING.values()):
+        command = add(command)
+    return command
 
 
 def reads_captures(function: Callable[..., object]) -> Callable[..., object]:

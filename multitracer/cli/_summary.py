@@ -57,9 +57,9 @@ _VANTAGES = {
 
 
 def show_summary(sheet: Page, recording: Recording, only: Sequence[tuple[Capture, int]] = ()) -> None:
-    """Write the files and their quality, then the connections.
+    """Write the files and their quality, then the connections, flows of WTCP and logs.
 
-    They are a line for each connection, or details of those in `only`. Without a capture, the logs are written.
+    There is a line for each connection, and details if it is the only one; or only details of those in `only`.
     """
     for file in (file for capture in recording.captures for file in capture.tables.files):
         took = ""
@@ -70,26 +70,18 @@ def show_summary(sheet: Page, recording: Recording, only: Sequence[tuple[Capture
         sheet.line(f"{portable(file.path)}: {file.format}, {count(file.packets, 'packet')}{took}{rest}")
     if recording.captures:
         show_connections(sheet, recording, only)
-    _show_more(sheet, recording, one=not only)
+    if not only:
+        if any(WTCP_SYN in file.protocols for capture in recording.captures for file in capture.tables.files):
+            from multitracer.cli._flows import show_wtcp  # few recordings hold any
 
-
-def _show_more(sheet: Page, recording: Recording, *, one: bool) -> None:
-    """Write the parts after the list of connections: flows of WTCP, details of a single connection, logs.
-
-    With `one` false, only the logs are written.
-    """
-    if one and any(WTCP_SYN in file.protocols for capture in recording.captures for file in capture.tables.files):
-        from multitracer.cli._flows import show_wtcp  # few recordings hold any
-
-        show_wtcp(sheet, recording)
-    if one and len(recording) == 1:
-        show_connection(sheet, next(capture for capture in recording.captures if len(capture)), 1)
-    if recording.captures and not recording.inputs.listed:
-        return
+            show_wtcp(sheet, recording)
+        if len(recording) == 1:
+            show_connection(sheet, next(capture for capture in recording.captures if len(capture)), 1)
     if not recording.captures:
         sheet.line(NO_PACKETS)
         show_logs(sheet, recording)
-    show_streams(sheet, recording)
+    if not recording.captures or recording.inputs.listed:
+        show_streams(sheet, recording)
 
 
 def show_connections(sheet: Page, recording: Recording, only: Sequence[tuple[Capture, int]] = ()) -> None:
@@ -228,7 +220,7 @@ def _file_facts(file: SourceFile) -> Iterator[tuple[str, str]]:
     for name, tunnel in file.tunnels.items():
         yield "tunnel", tunnel_words(name, tunnel)
     yield (
-        "copies",
+        "duplicates",
         "" if file.duplicates is None else f"{file.duplicates.packets:,}, left out ({file.duplicates.where})",
     )
     if GSMTAP in file.protocols:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import CommandGroup, assets_option, debug_option, examples, forces_reading, named, target
+from multitracer.cli._options import CommandGroup, assets_option, debug_option, examples, named, target
+from multitracer.cli._reading import forces_reading
 from multitracer.errors import InputError
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from multitracer.cli._options import debug_option, examples, forces_reading, named, named_page
+from multitracer.cli._options import debug_option, examples, named, named_page
+from multitracer.cli._reading import forces_reading
 
 if TYPE_CHECKING:
     from multitracer.campaign.compared import ComparedSides

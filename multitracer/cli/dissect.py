@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import debug_option, examples, forces_reading
+from multitracer.cli._options import debug_option, examples
+from multitracer.cli._reading import forces_reading
 
 if TYPE_CHECKING:
     from parsers._wireshark import WiresharkPacket

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from multitracer.cli._options import CommandGroup, FiniteRange, debug_option, examples, forces_reading, named, target
-from multitracer.cli._reading import InputChoice, reads_captures
+from multitracer.cli._options import CommandGroup, FiniteRange, debug_option, examples, named, target
+from multitracer.cli._reading import InputChoice, forces_reading, reads_captures
 from multitracer.errors import InputError
 
 if TYPE_CHECKING:

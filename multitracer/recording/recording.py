@@ -80,9 +80,7 @@ class Recording:
 
     def add(self, point: Point, tables: CaptureTables, known: Analysis | None = None) -> Capture:
         """Add a capture point, whose connections are numbered after the existing ones; see `Capture`."""
-        tcp = sum(file.protocols.get("tcp", 0) for file in tables.files)
-        if tcp < _LITTLE * sum(file.packets for file in tables.files):
-            look_inside(tables.files, has_tcp=tcp > 0)
+        look_inside(tables.files)
         self.captures.append(Capture(point, tables, self.captures[-1] if self.captures else None, known))
         return self.captures[-1]
 
@@ -332,12 +330,15 @@ class Recording:
         )
 
 
-def look_inside(files: Sequence[SourceFile], *, has_tcp: bool) -> None:
+def look_inside(files: Sequence[SourceFile]) -> None:
     """Add to capture files with few segments, or none, what they hold instead, if they can be read again."""
+    tcp = sum(file.protocols.get("tcp", 0) for file in files)
+    if tcp >= _LITTLE * sum(file.packets for file in files) > 0:
+        return
     for file in files:
         if file.packets and not file.contents and os.path.isfile(file.path):  # noqa: PTH113  # a name may hold NUL
             with contextlib.suppress(*UNREADABLE):
-                file.contents = parsers.contents_of(file.path, has_tcp=has_tcp)
+                file.contents = parsers.contents_of(file.path, has_tcp=tcp > 0)
 
 
 _LITTLE = 0.1

@@ -16,8 +16,8 @@ from multitracer.campaign.discovery import candidate_of
 from multitracer.campaign.query import query
 from multitracer.campaign.report.write import _write_one
 from multitracer.campaign.schemas import unpacked
-from multitracer.cli._options import FORCING
 from multitracer.cli._program import cli
+from multitracer.cli._reading import FORCING
 from multitracer.errors import InputError
 from multitracer.report.write import Request
 from parsers import force_reading, forced_reading
