@@ -170,7 +170,7 @@ class CaptureDuplicates:
             copies = f"Each packet was captured {often} ({self.where}): {copies}"
         else:
             copies = f"{copies} of packets that were captured {often} ({self.where})"
-        return f"{copies}, left out of all numbers; each packet counts where it was seen first."
+        return f"{copies}, left out of all numbers."
 
 
 @dataclass(slots=True)

@@ -228,7 +228,7 @@ class _Reader:
             if value is None and key in types and kind not in _SPARSE:
                 continue  # it is written as null again
             if key not in types or value is None or (key == "link" and isinstance(value, dict)):
-                known["more"][key] = value  # a link may be told by its conditions, too
+                known["more"][key] = value  # a link may be described by its conditions, too
             elif _fits(value, types[key]):
                 known[key] = value
             else:

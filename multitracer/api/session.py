@@ -45,6 +45,7 @@ def open(  # noqa: A001  # as in gzip.open
     end: Time | None = None,
     max_packets: int | None = None,
     decap: bool = True,
+    keep_duplicates: bool = False,
 ) -> Session:
     """Read and analyse captures and logs, or a session folder.
 
@@ -63,6 +64,8 @@ def open(  # noqa: A001  # as in gzip.open
     decap : bool
         Read the packets inside tunnels (GTP-U, VXLAN, Geneve, GRE, ERSPAN, IP in IP, L2TP, Teredo); otherwise
         their outer packets are counted as they are.
+    keep_duplicates : bool
+        Count packets that were captured more than once each time, as tshark does; otherwise copies are left out.
 
     Returns
     -------
@@ -81,7 +84,7 @@ def open(  # noqa: A001  # as in gzip.open
     """
     is_complete = begin is None and end is None
     need = Need.SEGMENTS if is_complete else Need.PACKETS
-    session = Session(read(*paths, need=need, max_packets=max_packets, decap=decap))
+    session = Session(read(*paths, need=need, max_packets=max_packets, decap=decap, keep_duplicates=keep_duplicates))
     return session if is_complete else session.between(begin, end)
 
 

@@ -88,10 +88,10 @@ def _drain(descriptor: int) -> bool:
         return False
 
 
-# The clapperboard: one tag at one instant in every log, and in a packet on the network.
+# The sync probe: one tag at one instant in every log, and in a packet on the network.
 #
-# Each clap makes a random tag. It is sent as a small UDP packet, so that the captures of both ends hold it,
-# and told to every collector, which writes it with its own clock. Alignment can then be exact, and check
+# Each probe has a random tag. It is sent as a small UDP packet, so that the captures of both ends hold it,
+# and passed to every collector, which writes it with its own clock. Alignment can then be exact, and check
 # itself.
 
 

@@ -81,6 +81,7 @@ def read(  # noqa: PLR0913  # what a user may choose
     stop: Callable[[], bool] | None = None,
     meanwhile: Callable[[], None] | None = None,
     decap: bool = True,
+    keep_duplicates: bool = False,
 ) -> Recording:
     """Read the inputs as one recording, and count the connections of its captures.
 
@@ -109,6 +110,8 @@ def read(  # noqa: PLR0913  # what a user may choose
         Called while large captures are read, for work that can be done at the same time.
     decap : bool
         Read the packets inside tunnels; otherwise their outer packets are counted as they are.
+    keep_duplicates : bool
+        Count packets that were captured more than once each time.
 
     Raises
     ------
@@ -116,8 +119,9 @@ def read(  # noqa: PLR0913  # what a user may choose
         If nothing can be read. A file of a folder that cannot be read is skipped with a warning as long
         as another one can be read.
     """
-    if not decap:
-        with parsers.force_reading(decap=False):
+    forced = ({} if decap else {"decap": False}) | ({"keep_duplicates": True} if keep_duplicates else {})
+    if forced:
+        with parsers.force_reading(**forced):
             return read(*inputs, need=need, only=only, window=window, max_packets=max_packets, progress=progress,
                         limits=limits, stop=stop, meanwhile=meanwhile)  # fmt: skip
     named = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Inputs) else find_inputs(*_paths(inputs))

@@ -4,7 +4,7 @@ The device "any" of a host with containers sees a packet at the veth, at the bri
 going into the switch and out of it; a trunk, before and after the router, in two VLANs; a router, with the addresses
 before and after NAT. `docs/duplicates.md` has the rules in words. They use evidence over a whole direction of a
 connection, not over one packet, because one packet proves nothing: without IP identification and timestamps, as in
-IPv6, a retransmission is the same packet octet by octet, and duplicate ACKs are it by definition.
+IPv6, a retransmission equals the packet octet by octet, and duplicate ACKs are equal by definition.
 
 1. Flows with different VLANs or addresses are joined if nearly all packets of one recur in the other (`_joined`).
 2. Segments with equal content that were seen at different points within `SPACING_NS` are one packet

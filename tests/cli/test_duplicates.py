@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import multitracer as mt
 from tests.cli.program import call
 from tests.parsers.copied import Path, Way, copied, file_of, later, transfer
 
@@ -54,5 +55,6 @@ def test_copies_are_kept_where_the_user_wants_to_compare_with_other_tools(
         return sum(each[way]["packets"] for each in connections for way in ("forward", "reverse")), text
 
     kept, said = packets("--keep-duplicates")
+    assert mt.open(capture, keep_duplicates=True).connections.segments.sum() == kept
     assert kept > packets()[0]
     assert "duplicates-left-out" not in said

@@ -389,8 +389,8 @@ class RfcommEnd:
 #
 # The master begins in an even slot; the slave answers in the slot after the master's packet, with data or
 # with NULL. Each packet's header says whether the last payload was understood; what was not is sent again,
-# and what was heard twice is told by its number. While there are data the turns follow each other; an idle
-# slave is polled once in a while, and until then its data wait.
+# and what was received twice is recognised by its number. While there are data, the turns follow each other;
+# an idle slave is polled once in a while, and until then its data wait.
 
 
 _SENSITIVITY_BER = 1e-3
