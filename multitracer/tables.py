@@ -65,6 +65,10 @@ _DTYPES: dict[str, np.dtype[np.generic]] = {}
 """Cache of dtypes by name, because the construction is slow."""
 
 
+def _dtype(column: Column) -> np.dtype[np.generic]:
+    return _DTYPES.get(column.dtype) or _DTYPES.setdefault(column.dtype, np.dtype(column.dtype))
+
+
 @dataclass(slots=True)
 class Table:
     """Columns of equal length that follow a schema.
@@ -101,7 +105,7 @@ class Table:
 
     def _checked(self, column: Column, rows: int) -> Array:
         values = np.asarray(self.columns[column.name])
-        want = _DTYPES.get(column.dtype) or _DTYPES.setdefault(column.dtype, np.dtype(column.dtype))
+        want = _dtype(column)
         if values.dtype == want and values.shape == (rows,):
             return values
         if values.ndim != 1 or len(values) != rows:
@@ -124,7 +128,7 @@ class Table:
     @classmethod
     def empty(cls, schema: Schema) -> Table:
         """Return a table of `schema` without rows."""
-        return cls(schema, {c.name: np.empty(0, dtype=c.dtype) for c in schema})
+        return cls(schema, {c.name: np.empty(0, dtype=_dtype(c)) for c in schema})
 
     @classmethod
     def concatenate(cls, schema: Schema, parts: list[Table]) -> Table:

@@ -35,7 +35,7 @@ _APART_NS = 2 * NS_PER_S
 """Time without an unfinished transfer, in ns, that ends a group (limits.md)."""
 _FOLLOWS_NS = NS_PER_S
 """Maximum time, in ns, after the end of one connection in which a connection that waited for it begins."""
-MOST = 400
+MOST = 300
 """Maximum number of connections of a group that are diagnosed, the longest ones; a web page of 300 fetches fits."""
 _OF_ONE = (Limit.SLOW_START, Limit.CONGESTION_WINDOW, Limit.RECOVERY)
 """Limits that hold back one connection while others continue."""

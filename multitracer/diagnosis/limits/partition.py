@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _REST = (Limit.SLOW_START, Limit.CONGESTION_WINDOW)
 _LASTING = (Limit.LINK, Limit.RECEIVER_WINDOW, Limit.SENDER_BUFFER)
+_IS_REST, _IS_LASTING = (np.array([each in some for each in Limit]) for some in (_REST, _LASTING))
+"""For each limit by its number, whether it is one of these; faster than `np.isin` for connections of few packets."""
 
 
 class Cells(NamedTuple):
@@ -133,6 +135,8 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
     part = np.full(len(begin), int(none))
     possible = np.zeros(len(begin), dtype=bool)
     for where, its_limit, its_part, certain in rules:
+        if not where.any():
+            continue  # of thirteen rules, few apply to one short connection
         limit[where] = int(its_limit)
         part[where] = np.broadcast_to(its_part, len(begin))[where]
         possible[where] = ~np.broadcast_to(certain, len(begin))[where]
@@ -152,14 +156,12 @@ def _complete_rounds(cells: Cells, seen: Observed, cwnd: Spans) -> Cells:
     After the last new segment nothing waits: the limit before it continues.
     """
     limit, part = cells.limit.copy(), cells.part.copy()
-    rest = np.isin(limit, _REST)
+    rest = _IS_REST[limit]
     before = np.concatenate([limit[:1], limit[:-1]])
     trip = np.where(before == Limit.RECEIVER_WINDOW, max(seen.floor_ns, seen.turn_ns), seen.floor_ns)
     short = cells.end - cells.begin < ROUND * trip
     same = np.zeros(len(limit), dtype=bool)
-    same[1:-1] = (limit[:-2] == limit[2:]) & np.isin(
-        limit[:-2], (Limit.LINK, Limit.RECEIVER_WINDOW, Limit.SENDER_BUFFER)
-    )
+    same[1:-1] = (limit[:-2] == limit[2:]) & _IS_LASTING[limit[:-2]]
     held_by_cwnd = 2 * cwnd.overlap_ns(cells.begin, cells.end) > cells.end - cells.begin
     same &= (before != Limit.SENDER_BUFFER) | ~held_by_cwnd
     chosen = np.flatnonzero(rest & short & same)
@@ -170,7 +172,7 @@ def _complete_rounds(cells: Cells, seen: Observed, cwnd: Spans) -> Cells:
     earlier = np.flatnonzero(cells.begin < last_ns)
     if len(earlier):
         kept, kept_part = int(limit[earlier[-1]]), part[earlier[-1]]
-        behind = (cells.begin >= last_ns) & np.isin(limit, _REST)
+        behind = (cells.begin >= last_ns) & _IS_REST[limit]
         if kept in (Limit.APPLICATION, Limit.HANDSHAKE):
             limit[behind], part[behind] = Limit.SLOW_START, LimitSubtype.NONE
         elif kept in (*_LASTING, *_REST):
