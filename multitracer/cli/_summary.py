@@ -101,7 +101,7 @@ def show_connections(sheet: Page, recording: Recording, only: Sequence[tuple[Cap
             show_connection(sheet, capture, n)
         return
     connections = len(recording)
-    sheet.line(count(connections, "TCP connection"), bold=True)
+    sheet.line(recording.connections_in_words if several else count(connections, "TCP connection"), bold=True)
     rows = [_cells(capture, n, several=several) for capture, n in recording.largest(LISTED)]
     if rows:
         header = (*_HEADER, "captured at") if several else _HEADER

@@ -302,6 +302,21 @@ class Recording:
         candidates.sort(key=lambda each: -each[0])
         return sorted(((p, n) for _, p, n in candidates[:count]), key=lambda each: each[0].offset + each[1])
 
+    @property
+    def connections_in_words(self) -> str:
+        """How many connections it holds: "1 TCP connection at 2 capture points" if all points have the same.
+
+        Connections are taken for the same by their endpoints; numbers count each point on its own.
+        """
+        points = [capture for capture in self.captures if len(capture)]
+        sizes = {len(capture) for capture in points}
+        if len(points) > 1 and len(sizes) == 1 and max(sizes) <= _MOST_COMPARED:
+            (size,) = sizes
+            ends = {tuple(sorted(capture.analysis.endpoints(0, size))) for capture in points}
+            if len(ends) == 1:
+                return f"{count(size, 'TCP connection')} at {len(points)} capture points"
+        return count(len(self), "TCP connection")
+
     def chosen(self, number: int | None) -> tuple[Capture, int]:
         """Return the connection with a number; for None, the connection with the most unique bytes.
 
@@ -341,6 +356,8 @@ def look_inside(files: Sequence[SourceFile]) -> None:
                 file.contents = parsers.contents_of(file.path, has_tcp=tcp > 0)
 
 
+_MOST_COMPARED = 10_000
+"""Maximum number of connections of a capture whose endpoints are compared: some 0.1 s. Not measured."""
 _LITTLE = 0.1
 """Share of TCP in the packets below which the others are looked at; as the note `little-tcp` of trust."""
 

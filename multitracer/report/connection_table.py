@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.recording.capture import Capture
+    from multitracer.recording.recording import Recording
     from multitracer.report.markup import Child
     from multitracer.tables import Row
 
@@ -156,16 +157,20 @@ _HEADS = (
     ("Took", True, "First to last segment"),
     ("Bytes →", True, "Unique payload bytes from the initiator"),
     ("Bytes ←", True, "Unique payload bytes from the responder"),
-    ("Retransmitted", True, "Retransmitted segments, both directions, and their share of the data segments"),
+    (
+        "Retransmitted",
+        True,
+        "Retransmitted segments in the direction with more bytes, and their share of its data segments",
+    ),
     ("RTT median", True, "By Karn's rule, in the direction with more bytes"),
     ("RTT worst", True, "By Karn's rule, in the direction with more bytes"),
     ("End", False, "How the connection ended in this capture"),
 )
 
 
-def connection_section(captures: Sequence[Capture], figures: Sequence[Drawn], *, most: int) -> Markup:
+def connection_section(recording: Recording, figures: Sequence[Drawn], *, most: int) -> Markup:
     """Return the table of the `most` largest connections, and the number of omitted connections."""
-    total = sum(map(len, captures))
+    captures, total = recording.captures, len(recording)
     picked = largest(captures, most)
     shown = {drawn.number: i for i, drawn in reversed(list(enumerate(figures)))}
     where = len(captures) > 1
@@ -194,7 +199,7 @@ def connection_section(captures: Sequence[Capture], figures: Sequence[Drawn], *,
     more = f"The {len(picked):,} with the most bytes; {count(left, 'more connection')} not listed. "
     tool = [element("code", "multitracer analyze --csv"), " writes all of them with every number."]
     return fold(
-        count(total, "TCP connection"),
+        recording.connections_in_words,
         element("div", box, status, class_="bar") if len(picked) > 1 else None,
         element("div", table, class_="scroll") if picked else None,
         element("p", more if left else "", tool, class_="muted") if total else None,
@@ -210,8 +215,9 @@ def _row(capture: Capture, n: int, figure: int | None, *, where: bool) -> Markup
     start, end, ends = row["start_ns"], row["end_ns"], capture.analysis.ends(n)
     since = None if start is None else (start - axis_origin_ns(capture)) / NS_PER_S
     took = None if start is None or end is None else end - start
-    again, data = (sum(way[f"{kind}_segments"] for way in ways) for kind in ("retransmitted", "data"))
-    bulk = ways[row["bulk_direction"]]  # near the receiver its round trips would be that one's own delay
+    bulk = ways[row["bulk_direction"]]
+    again, data = bulk["retransmitted_segments"], bulk["data_segments"]
+    # near the receiver, round trips would be the receiver's own delay
     round_trips = (None, None) if bulk["rtt_absent"] else (bulk["rtt_p50_ns"], bulk["rtt_max_ns"])
     show = None if figure is None else element("button", "Show", type="button", data_show=figure)
     cells: list[tuple[Child, float | None]] = [  # each with the number by which it sorts, None for a text

@@ -120,7 +120,7 @@ def summary_section(drawn: Drawn | None, *, connections: int, clock: str = "", s
         element("div", element("dt", name), element("dd", value, element("small", more)))
         for name, value, more in (numbers if row["unique_bytes"] else [])
     ]
-    which = f"This is connection {drawn.number} of {connections:,}; the table below has all of them."
+    which = f"Its number in the table below, which has all of them, is {drawn.number}."
     return fold(
         "Summary",
         element("p", sentence(drawn), class_="lead"),

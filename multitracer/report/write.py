@@ -187,7 +187,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
             speed=speed,
         ),
         *phone_sections(drive.part, origin_ns=first_ns, speed=speed),
-        connection_section(captures, drawn, most=MOST_ROWS),
+        connection_section(recording, drawn, most=MOST_ROWS),
         load_section(recording),
     ]
     figures = []

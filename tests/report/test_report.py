@@ -82,7 +82,7 @@ def test_a_part_of_the_time_is_drawn_in_full_detail(mobile: Recording, report: P
 
 def test_another_connection_can_be_asked_for(mobile: Recording, tmp_path: Path) -> None:
     write_report(mobile, tmp_path / "two.html", Request(connection=2))
-    assert "This is connection 2 of 3" in text_of(tmp_path / "two.html")
+    assert "Its number in the table below, which has all of them, is 2" in text_of(tmp_path / "two.html")
 
 
 def test_a_connection_that_is_not_there_is_an_error(mobile: Recording, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_both_ends_of_a_session_are_in_one_report(tmp_path: Path) -> None:
     said = text_of(tmp_path / "both.html")
     assert "captured at mobile" in said
     assert "captured at fixed" in said
-    assert "6 TCP connections" in said
+    assert "3 TCP connections at 2 capture points" in said
     assert (tmp_path / "both.html").stat().st_size < 8_000_000
 
 

@@ -50,7 +50,7 @@ def test_a_user_namespace_records_with_what_is_left(tmp_path: Path) -> None:
     assert "tcpdump" in told["missing"]
     assert document(folder, "summary.json")["goodput_bytes_per_s"] > 0
     shown = program("inspect", folder).stdout
-    assert "2 TCP connections" in shown  # the same one, captured at both ends by the link itself
+    assert "1 TCP connection at 2 capture points" in shown  # the link itself captured at both ends
     assert "Trust: good" in shown
 
 
