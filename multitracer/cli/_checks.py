@@ -34,10 +34,17 @@ _PACKAGES = (  # import name, distribution, extra that brings it ("" is always i
     ("scapy", "scapy", "field", "capture packets without tcpdump"),
     ("serial", "pyserial", "field", "communicate with modems"),
     ("pyshark", "pyshark", "wireshark", "run Wireshark's dissectors"),
+    ("scipy", "scipy", "statistics", "correlate layers"),
+    ("sklearn", "scikit-learn", "statistics", "correlate layers by mutual information"),
+    ("dcor", "dcor", "statistics", "correlate layers by distance correlation"),
     ("duckdb", "duckdb", "campaign", "query campaigns"),
     ("dask", "dask", "campaign", "analyse campaigns on several processors"),
     ("distributed", "distributed", "campaign", "analyse campaigns on several processors"),
+    ("fsspec", "fsspec", "campaign", "compare recordings, and store campaigns"),
+    ("s3fs", "s3fs", "campaign", "store campaigns in buckets"),
 )
+_SLOW = ("sklearn", "dcor", "distributed", "s3fs")
+"""Packages that are not imported by `doctor`, because that takes seconds: their versions are read only."""
 _NEEDED_EXTRAS = ("", "tables", "figures")
 _TOOLS = (  # program, what makes it say its version, purpose
     ("tcpdump", "--version", "capture packets"),
@@ -104,7 +111,8 @@ def how_to_install(module: str) -> str | None:
 
 def _package(module: str, distribution: str, extra: str, purpose: str) -> Check:
     try:
-        importlib.import_module(module)
+        if module not in _SLOW:
+            importlib.import_module(module)
         message, works = importlib.metadata.version(distribution), True
     except ImportError as error:  # PackageNotFoundError is one
         message, works = str(error), False
