@@ -43,8 +43,9 @@ _PACKAGES = (  # import name, distribution, extra that brings it ("" is always i
     ("fsspec", "fsspec", "campaign", "compare recordings, and store campaigns"),
     ("s3fs", "s3fs", "campaign", "store campaigns in buckets"),
 )
-_SLOW = ("sklearn", "dcor", "distributed", "s3fs")
-"""Packages that are not imported by `doctor`, because that takes seconds: their versions are read only."""
+_NOT_IMPORTED = ("sklearn", "dcor", "distributed", "s3fs", "scapy")
+"""Packages of which `doctor` reads the version only: to import one takes seconds, or only another process may
+(docs/licences.md)."""
 _NEEDED_EXTRAS = ("", "tables", "figures")
 _TOOLS = (  # program, what makes it say its version, purpose
     ("tcpdump", "--version", "capture packets"),
@@ -111,7 +112,7 @@ def how_to_install(module: str) -> str | None:
 
 def _package(module: str, distribution: str, extra: str, purpose: str) -> Check:
     try:
-        if module not in _SLOW:
+        if module not in _NOT_IMPORTED:
             importlib.import_module(module)
         message, works = importlib.metadata.version(distribution), True
     except ImportError as error:  # PackageNotFoundError is one

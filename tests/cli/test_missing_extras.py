@@ -104,3 +104,22 @@ def test_everything_is_installed_by_one_extra() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     (everything,) = extras["all"]
     assert {*everything.partition("[")[2].rstrip("]").split(",")} == {*extras} - {"all", "signalling"}
+
+
+def test_the_page_of_licences_has_every_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = {(_name(each), "always") for each in project["dependencies"]}
+    wanted |= {
+        (_name(each), f"`{extra}`") for extra, own in extras.items() for each in own if "multitracer[" not in each
+    }
+    told = set()
+    for line in (ROOT / "docs" / "licences.md").read_text("utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 4 and not cells[0].startswith(("-", "package")):
+            told.add((cells[0], cells[2]))
+    assert told == wanted
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[\[><=]", requirement)[0]
