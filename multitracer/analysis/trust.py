@@ -12,7 +12,7 @@ the segments), directions and connections.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -78,6 +78,44 @@ class Severity(IntEnum):
 VERDICTS = ("good", "caution", "poor")
 """The verdict by the worst note: MINOR, CAUTION, POOR."""
 
+_TIMES = ("durations", "rates", "round-trips", "limits")
+"""What rests on the times of the packets."""
+_AMOUNT = ("bytes", "losses", "limits")
+"""What is wrong if packets are missing in the capture."""
+AFFECTS: Mapping[str, tuple[str, ...]] = {
+    "no-packets": (*_AMOUNT, "durations", "rates", "round-trips"),
+    "no-tcp": (*_AMOUNT, "durations", "rates", "round-trips"),
+    "stopped": ("bytes", "durations"),
+    "little-tcp": ("limits",),
+    "damaged-file": _AMOUNT,
+    "kernel-drops": _AMOUNT,
+    "not-decoded": _AMOUNT,
+    "shared-frames": _AMOUNT,
+    "ack-of-unseen-data": (*_AMOUNT, "flight"),
+    "time-unit": ("durations", "rates", "round-trips"),
+    "no-time": _TIMES,
+    "one-time": _TIMES,
+    "clock-step": _TIMES,
+    "coarse-time": ("rates", "round-trips", "limits"),
+    "time-backwards": ("round-trips",),
+    "negative-rtt": ("round-trips",),
+    "ack-before-data": ("round-trips", "flight"),
+    "headers-cut": ("windows", "round-trips", "losses", "limits"),
+    "missing-syn": ("windows", "round-trips"),
+    "one-sided": ("round-trips", "flight", "losses", "limits"),
+    "captured-twice": ("losses", "retransmissions"),
+    "ip-length-zero": ("bytes",),
+    "bad-length": ("bytes", "losses"),
+    "fragments": ("losses",),
+    "offload": ("segments",),
+    "initiator-assumed": ("initiator",),
+    "duplicates-left-out": (),
+    "tunnelled": (),
+    "link-type": (),
+    "compression-bomb": (),
+}
+"""What each reason makes doubtful, by its code; nothing if the program has corrected it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -91,6 +129,13 @@ class Note:
     """A sentence that describes the defect and its effect on the numbers."""
     file: str | None = None
     """Path of the file with the defect; None if it concerns the complete capture."""
+    severity: Severity = Severity.MINOR
+    """Its effect on the verdict."""
+
+    @property
+    def affects(self) -> tuple[str, ...]:
+        """What it makes doubtful, in the words of `AFFECTS`; empty if the program has corrected it."""
+        return AFFECTS[self.code]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +207,7 @@ def weighed(files: Sequence[SourceFile], seen: CaptureFacts) -> Trust:
         notes += [*_of_segments(seen), *_of_directions(seen), *_of_connections(seen)]
     notes.sort(key=lambda each: -each[0])
     verdict = max((severity for severity, _ in notes), default=Severity.MINOR)
-    return Trust(VERDICTS[verdict], [note for _, note in notes])
+    return Trust(VERDICTS[verdict], [replace(note, severity=severity) for severity, note in notes])
 
 
 def _weigh(share: float, *, caution: float, poor: float) -> Severity:
@@ -306,11 +351,13 @@ def _grain_of_file(file: SourceFile) -> Iterator[_Weighed]:
     is_shared = timed >= _FEWEST_SHARED and each >= (_TICK_SHARED_BY if grain_ns > 1 else _SHARED_BY)
     if not is_shared and not (is_of_seconds and moments >= _FEWEST_SECONDS):
         return
-    step_ms = max((file.last_ns - file.first_ns) / (moments - 1), grain_ns) / NS_PER_MS
+    mean_ns = (file.last_ns - file.first_ns) / (moments - 1)  # between batches; ticks have a step of their own
+    step_ms = (grain_ns if grain_ns > 1 else mean_ns) / NS_PER_MS
     what = "are whole seconds" if is_of_seconds else f"are the same for some {each:.0f} packets in a row"
+    apart = f"{step_ms:,.4g} ms apart" if grain_ns <= 1 else f"in steps of {step_ms:,.4g} ms"
     text = (
-        f"The time stamps {what} ({moments:,} different times, {step_ms:,.4g} ms apart on average): round "
-        "trips, gaps and rates within such a step cannot be told."
+        f"The time stamps {what} ({moments:,} different times, {apart}): round trips, gaps and rates within such a "
+        "step cannot be told."
     )
     severity = _weigh(step_ms, caution=_ANY, poor=_COARSE_MS if is_shared else np.inf)
     yield severity, Note("coarse-time", moments, text, file.path)

@@ -22,7 +22,6 @@ from multitracer.words import count, no_formula, portable, rate, share
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from multitracer.analysis.trust import Note
     from multitracer.captured import SourceFile
     from multitracer.cli._output import Page
     from multitracer.cli._reading import Chosen
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 SCHEMA = "multitracer.analyze/1"
 _NOTHING: Mapping[str, Document] = {}
-_NO_CAPTURE = "no packets were captured, so there is no number to trust"
 _CHUNK = 4096
 _COUNTS = (
     "packets",
@@ -80,7 +78,8 @@ def write_json(
     `further` are additional members that the user requested; they precede the connections.
     """
     files = [file_record(file) for capture in recording.captures for file in capture.tables.files]
-    stream.write(f'{{"schema": {_json(SCHEMA)},\n"files": {_json(files)},\n"trust": {_json(_trust(recording))},\n')
+    stream.write(f'{{"schema": {_json(SCHEMA)},\n"files": {_json(files)},\n')
+    stream.write(f'"trust": {_json(recording.trust_document())},\n')
     stream.write(f'"wtcp": {_json(_wtcp(recording))},\n')
     related: list[Document] = []
     if any(capture.analysis.directions["mptcp"].any() for capture in recording.captures):
@@ -100,30 +99,11 @@ def write_json(
 _json = json.JSONEncoder(allow_nan=False).encode
 
 
-def _trust(recording: Recording) -> Document:
-    """Return the data quality: worst verdict, reasons as sentences, and the reasons in structured form.
-
-    Without a capture the verdict is null, and a sentence gives the reason.
-    """
-    notes = [(capture, note) for capture in recording.captures for note in capture.analysis.trust.notes]
-    return {
-        "verdict": recording.trust if recording.captures else None,
-        "verdict_absent": None if recording.captures else _NO_CAPTURE,
-        "notes": [note.sentence for _, note in notes],
-        "reasons": [_reason(capture, note) for capture, note in notes],
-    }
-
-
 def _wtcp(recording: Recording) -> list[Document]:
     """Return a record for each flow of WTCP; unknown values are null."""
     from multitracer.recording.deliveries import wtcp_flows, wtcp_table
 
     return list(wtcp_table(wtcp_flows(recording)).rows())
-
-
-def _reason(capture: Capture, note: Note) -> Document:
-    file = None if note.file is None else portable(note.file)
-    return {"capture": portable(capture.point.name), **asdict(note), "file": file}
 
 
 def _connections(chosen: Chosen) -> Iterator[Document]:

@@ -90,12 +90,7 @@ def show_connections(sheet: Page, recording: Recording, only: Sequence[tuple[Cap
     If `only` is empty, write a line for each of the connections with the most unique bytes.
     """
     several = len(recording.captures) > 1
-    notes = [(capture.point.name, note) for capture in recording.captures for note in capture.analysis.trust.notes]
-    rest = "" if notes else ". No measurement problem was found."
-    sheet.line(f"Trust: {recording.trust}{rest}", verdict=recording.trust)
-    for point, note in notes:
-        sheet.line(f"  - {f'{portable(point)}: ' if several else ''}{note.sentence}")
-    sheet.line()
+    show_trust(sheet, recording)
     if only:
         for capture, n in only:
             show_connection(sheet, capture, n)
@@ -111,6 +106,22 @@ def show_connections(sheet: Page, recording: Recording, only: Sequence[tuple[Cap
     for capture in recording.captures:
         if capture.analysis.directions["mptcp"].any():
             _show_multipath(sheet, capture)
+
+
+def show_trust(sheet: Page, recording: Recording, *, all_reasons: bool = True) -> None:
+    """Write the quality of the captures and its reasons, or only those that lower it."""
+    several = len(recording.captures) > 1
+    notes = [
+        (capture.point.name, note)
+        for capture in recording.captures
+        for note in capture.analysis.trust.notes
+        if note.severity or all_reasons
+    ]
+    rest = "" if notes else ". No measurement problem was found."
+    sheet.line(f"Trust: {recording.trust}{rest}", verdict=recording.trust)
+    for point, note in notes:
+        sheet.line(f"  - {f'{portable(point)}: ' if several else ''}{note.sentence}")
+    sheet.line()
 
 
 def _show_multipath(sheet: Page, capture: Capture) -> None:

@@ -90,6 +90,10 @@ def _show(sheet: Page, diagnosis: Diagnosis) -> None:
     from multitracer.diagnosis.sentence import LIMIT_COLUMNS, rows_in_words
 
     document = _document(diagnosis)
+    if diagnosis.trust != "good":
+        from multitracer.cli._summary import show_trust
+
+        show_trust(sheet, diagnosis.transfer.recording, all_reasons=False)
     sheet.line(diagnosis.headline.sentence, bold=True)
     sheet.line(f"What would help: {diagnosis.headline.help}.")
     sheet.line()

@@ -96,6 +96,11 @@ class Diagnosis:
         """The causes of lost time (`Finding`), those with the most lost time first."""
         return self.find(self)
 
+    @property
+    def trust(self) -> str:
+        """How far the captures can be trusted: good, caution or poor; `document()["trust"]` has the reasons."""
+        return self.transfer.recording.trust
+
     def __repr__(self) -> str:
         number = self.transfer.at_sender.number
         return f"<diagnosis of connection {number}: {len(self.findings)} findings. {self.headline.sentence}>"
@@ -173,6 +178,7 @@ class Diagnosis:
         headline, listed = self.headline, {"intervals": self.limited.intervals()} if intervals else {}
         return {
             "schema": SCHEMA,
+            "trust": self.transfer.recording.trust_document(),
             "headline": {
                 "limit": headline.limit.label,
                 "part": headline.part.label if headline.part else None,

@@ -19,7 +19,7 @@ from multitracer.errors import InputError, PreflightError
 from multitracer.logs import ParsedLog
 from multitracer.recording.capture import Capture
 from multitracer.recording.inputs import UNREADABLE, Inputs
-from multitracer.words import count
+from multitracer.words import count, portable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from multitracer.recording.hosts import HostLogs
     from multitracer.recording.radio_context import RadioContext
     from multitracer.recording.window import Bounds
-    from multitracer.tables import Table
+    from multitracer.tables import Document, Table
 
 MOST_SPEED = 1_000
 """Maximum speed of a link relative to real time: a recording that states a higher one is read with speed 1."""
+_NO_CAPTURE = "no packets were captured, so there is no number to trust"
 _CANDIDATES = 10
 _STATE = attrgetter("st_size", "st_mtime_ns")
 """File attributes that show a change of a file."""
@@ -131,6 +132,31 @@ class Recording:
         from multitracer.analysis.trust import VERDICTS  # noqa: PLC0415  # it needs NumPy
 
         return max((capture.analysis.trust.verdict for capture in self.captures), key=VERDICTS.index, default="good")
+
+    def trust_document(self) -> Document:
+        """Return how far the captures can be trusted, as `analyze --json` and `diagnose --json` write it.
+
+        These are the worst verdict, and the reasons, both as sentences and in parts with what each makes doubtful.
+        Without a capture the verdict is null, and a sentence gives the reason.
+        """
+        notes = [(capture.point.name, note) for capture in self.captures for note in capture.analysis.trust.notes]
+        return {
+            "verdict": self.trust if self.captures else None,
+            "verdict_absent": None if self.captures else _NO_CAPTURE,
+            "notes": [note.sentence for _, note in notes],
+            "reasons": [
+                {
+                    "capture": portable(point),
+                    "code": note.code,
+                    "count": note.count,
+                    "sentence": note.sentence,
+                    "file": None if note.file is None else portable(note.file),
+                    "severity": note.severity.name.lower(),
+                    "affects": list(note.affects),
+                }
+                for point, note in notes
+            ],
+        }
 
     # --- logs ---
 

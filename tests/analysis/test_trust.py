@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from itertools import pairwise
 from math import gcd
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from multitracer.analysis import analyse
+from multitracer.analysis import analyse, trust
 from multitracer.captured import CaptureInterface, CaptureMark
 from parsers import read_capture
 from tests.analysis.traffic import MS, START_NS, SYN, Segment, capture, handshake
@@ -35,9 +36,9 @@ CLEAN = [*handshake(), *(s for i in range(20) for s in (data(100 * i), ack(100 *
 
 def judged(segments: list[Segment], **facts: Any) -> tuple[str, dict[str, Note]]:
     """Return the verdict and the notes by their codes."""
-    trust = analyse(capture(segments, **facts)).trust
-    assert len({note.code for note in trust.notes}) == len(trust.notes)
-    return trust.verdict, {note.code: note for note in trust.notes}
+    found = analyse(capture(segments, **facts)).trust
+    assert len({note.code for note in found.notes}) == len(found.notes)
+    return found.verdict, {note.code: note for note in found.notes}
 
 
 def test_a_clean_capture_is_good() -> None:
@@ -304,3 +305,10 @@ def test_coarse_stamps_are_noticed(times_ns: list[int], code: str, verdict: str,
 )
 def test_stamps_that_may_be_right_are_good(times_ns: list[int]) -> None:
     assert trust_at(times_ns).verdict == "good"
+
+
+def test_every_reason_says_what_it_makes_doubtful() -> None:
+    """A code without an entry would end the command that shows it."""
+    source = Path(inspect.getfile(trust)).read_text("utf-8")
+    codes = set(re.findall(r'Note\(\s*"([a-z-]+)"', source)) | {code for _, code, *_ in trust.MARKED}
+    assert codes == set(trust.AFFECTS)

@@ -79,3 +79,17 @@ def test_intervals_follow_it_and_leave_no_gap() -> None:
     finding = document["findings"][0]
     zeros = [each["begin_ns"] / 1e9 - each["begin_s"] for each in (found[0], finding)]
     assert zeros[0] < zeros[1] < zeros[0] + 1
+
+
+def test_trust_is_that_of_analyze_and_the_text_begins_with_it() -> None:
+    capture = SAMPLES / "damaged" / "mobile"
+    document = diagnosed(capture)
+    (reason,) = document["trust"]["reasons"]
+    assert document["trust"] == json.loads(call("analyze", "--json", capture).stdout)["trust"]
+    assert (reason["code"], reason["severity"]) == ("damaged-file", "caution")
+    assert "losses" in reason["affects"]
+    assert call("diagnose", capture).stdout.startswith("Trust: caution\n  - The file is damaged")
+    assert diagnosed(SAMPLES / "download")["trust"] == {
+        "verdict": "good", "verdict_absent": None, "notes": [], "reasons": []
+    }  # fmt: skip
+    assert not call("diagnose", SAMPLES / "download").stdout.startswith("Trust")
