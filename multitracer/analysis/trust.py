@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from multitracer.analysis.not_tcp import not_tcp, others
-from multitracer.analysis.segments.stamp_spread import stamps_of
+from multitracer.analysis.segments.stamp_spread import is_stamped, stamps_of
 from multitracer.analysis.tunnels import tunnels_sentence
 from multitracer.captured import CaptureMark
 from multitracer.schemas.tcp import Initiator
@@ -348,11 +348,10 @@ def _grain_of_file(file: SourceFile) -> Iterator[_Weighed]:
         return
     each, grain_ns = timed / moments, file.time_grain_ns
     is_of_seconds = grain_ns > 0 and grain_ns % NS_PER_S == 0
-    is_shared = timed >= _FEWEST_SHARED and each >= (_TICK_SHARED_BY if grain_ns > 1 else _SHARED_BY)
-    if not is_shared and not (is_of_seconds and moments >= _FEWEST_SECONDS):
+    step_ms = step_of_stamps_ns(file) / NS_PER_MS
+    if not step_ms:
         return
-    mean_ns = (file.last_ns - file.first_ns) / (moments - 1)  # between batches; ticks have a step of their own
-    step_ms = (grain_ns if grain_ns > 1 else mean_ns) / NS_PER_MS
+    is_shared = _is_shared(file)
     what = "are whole seconds" if is_of_seconds else f"are the same for some {each:.0f} packets in a row"
     apart = f"{step_ms:,.4g} ms apart" if grain_ns <= 1 else f"in steps of {step_ms:,.4g} ms"
     text = (
@@ -361,6 +360,27 @@ def _grain_of_file(file: SourceFile) -> Iterator[_Weighed]:
     )
     severity = _weigh(step_ms, caution=_ANY, poor=_COARSE_MS if is_shared else np.inf)
     yield severity, Note("coarse-time", moments, text, file.path)
+
+
+def step_of_stamps_ns(file: SourceFile) -> float:
+    """Return the step of a file's time stamps in ns, if it is coarser than the events between packets; else 0."""
+    timed = file.packets - file.without_time
+    moments, grain_ns = timed - file.time_repeats, file.time_grain_ns
+    if timed < _FEWEST_STAMPED or moments <= 1 or file.first_ns is None or file.last_ns is None:
+        return 0.0
+    is_of_seconds = grain_ns > 0 and grain_ns % NS_PER_S == 0 and moments >= _FEWEST_SECONDS
+    if not _is_shared(file) and not is_of_seconds:
+        return 0.0
+    if grain_ns > 1:
+        return float(grain_ns)
+    return (file.last_ns - file.first_ns) / (moments - 1)  # of batches: the mean time between them
+
+
+def _is_shared(file: SourceFile) -> bool:
+    """Return whether many packets of a file have the same time as the one before."""
+    timed = file.packets - file.without_time
+    least = _TICK_SHARED_BY if file.time_grain_ns > 1 else _SHARED_BY
+    return timed >= _FEWEST_SHARED and timed >= least * (timed - file.time_repeats)
 
 
 MARKED = (
@@ -717,6 +737,31 @@ def steps_of(capture: CaptureTables, parts: Partition, directions: Table, direct
     return _steps_of(directions, _idle_gaps_in(capture, parts), direction)
 
 
+class ClockStep(NamedTuple):
+    """One step of the capture's clock: it lies between two segments of one sender."""
+
+    before_row: int
+    """Row in SEGMENTS of the last segment before it."""
+    after_row: int
+    step_ns: int
+    """Below 0 if the clock stepped backwards."""
+
+
+def steps_between(capture: CaptureTables, parts: Partition, directions: Table) -> list[ClockStep]:
+    """Return where the steps of `clock_steps` lie, in the order of the capture."""
+    busiest, packets = busiest_sender(directions)
+    if packets < MIN_SEGMENTS:
+        return []
+    by_sender = []
+    for direction in (busiest, busiest ^ 1):
+        rows = parts.rows_sent(direction)
+        rows = rows[is_stamped(rows, capture)]
+        gaps = SegmentGaps(*stamps_of(rows, capture))
+        if len(rows) >= MIN_SEGMENTS and (steps := _lasting_in(gaps)) is not None:
+            by_sender.append([ClockStep(int(rows[at]), int(rows[at + 1]), int(step)) for at, step, _ in steps])
+    return min(by_sender, key=len, default=[])
+
+
 def _idle_gaps_in(capture: CaptureTables, parts: Partition) -> Callable[[int], StampedGaps]:
     return lambda direction: SegmentGaps(*stamps_of(parts.rows_sent(direction), capture))
 
@@ -729,7 +774,13 @@ def _steps_of(directions: Table, idle_gaps: Callable[[int], StampedGaps], direct
 
 
 def _seen_by(idle_gaps: StampedGaps) -> Array | None:
-    """Return the steps that the timestamps of one direction show, and errors; None if their rate is not known.
+    """Return the steps that the timestamps of one direction show, and errors; None if their rate is not known."""
+    steps = _lasting_in(idle_gaps)
+    return None if steps is None else steps[:, 1:]
+
+
+def _lasting_in(idle_gaps: StampedGaps) -> Array | None:
+    """Return the gap, the size and the error of each step: int64, shape (n_steps, 3); None without a known rate.
 
     At a step, the capture time differs from the ticks by more than rate and resolution explain.
     """
@@ -739,10 +790,10 @@ def _seen_by(idle_gaps: StampedGaps) -> Array | None:
     limits = rate.limits
     at = idle_gaps.unexpected(limits)
     if not len(at):
-        return _NO_STEPS
-    differs = [elapsed - ticks * limits["tick_ns"] for elapsed, ticks in idle_gaps.each()]
-    steps = _lasting(np.concatenate(differs), at)
-    return np.stack([steps, np.full(len(steps), limits["tick_ns"])], axis=1).astype(np.int64)
+        return np.empty((0, 3), dtype=np.int64)
+    differs = np.concatenate([elapsed - ticks * limits["tick_ns"] for elapsed, ticks in idle_gaps.each()])
+    at = at[_is_lasting(differs, at)]
+    return np.stack([at, differs[at], np.full(len(at), limits["tick_ns"])], axis=1).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -778,14 +829,12 @@ class SegmentGaps:
             yield np.diff(self.time_ns[here]), np.diff(self.stamp[here]).view(np.int32).astype(np.int64)
 
 
-def _lasting(differs: Array, at: Array) -> Array:
-    """Return the sizes of those time jumps that are lasting: the minimum delay changes by the same time.
+def _is_lasting(differs: Array, at: Array) -> Array:
+    """Return which time jumps are lasting: the minimum delay changes by the same time.
 
     `differs` has the difference of capture time and ticks in each gap, `at` the gaps of the jumps. A queue
     that fills or drains delays segments only for some time; its minimum delay does not change.
     """
     offset = np.concatenate([[0.0], np.cumsum(differs)])
     minimum = np.minimum.reduceat(offset, np.concatenate([[0], at + 1]))
-    kept = np.abs(np.diff(minimum) - differs[at]) < np.abs(differs[at]) / 2
-    lasting: Array = differs[at[kept]]
-    return lasting
+    return np.asarray(np.abs(np.diff(minimum) - differs[at]) < np.abs(differs[at]) / 2)

@@ -194,6 +194,8 @@ def _help(limited: Limited, limit: Limit, part: LimitSubtype) -> str:
 
 def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float) -> str:
     basis = f"{share:.0%} of {lasted(limited.total_s)}, {parts[0].confidence.label}"
+    if limit is Limit.UNKNOWN and limited.transfer.clock_steps:
+        return f"What limited it is not known: {limited.reason}."
     if limit is Limit.UNKNOWN:
         return f"What limited it is not known ({basis}): {limited.reason or 'nothing in the packets shows it'}."
     if limit is Limit.LINK and share > 1 - WORTH_SAYING:

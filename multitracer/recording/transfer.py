@@ -31,6 +31,7 @@ from multitracer.analysis.series.labelled import (
     sender_link_series,
     state_series,
 )
+from multitracer.analysis.trust import step_of_stamps_ns, steps_between
 from multitracer.analysis.two_points import PacketOutcome, compare
 from multitracer.analysis.verdicts import OtherLogs, judge
 from multitracer.captured import Flag
@@ -50,6 +51,7 @@ from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
+    from multitracer.analysis.trust import ClockStep
     from multitracer.logs import HostLog
     from multitracer.recording.hosts import LinkSide
     from multitracer.recording.places import ConnectionAtPoint
@@ -280,6 +282,25 @@ class Transfer:
         """The number of segments of the transfer without a time stamp."""
         views = [self.sender, *([] if self.receiver is None else [self.receiver])]
         return sum(int(np.count_nonzero(view["time_ns"] == NOT_A_TIME)) for view in views)
+
+    @cached_property
+    def clock_steps(self) -> list[ClockStep]:
+        """The steps of the clock of `sender`'s capture between the first and the last packet of the connection."""
+        capture = self.at_sender.capture
+        analysis, tables = capture.analysis, capture.tables
+        is_known = any(note.code == "clock-step" for note in analysis.trust.notes)
+        if not is_known or len(analysis.partition.direction) != len(tables.segments):
+            return []
+        bounds, number = analysis.partition.bounds, self.at_sender.connection
+        rows = analysis.partition.order[bounds[2 * number - 2] : bounds[2 * number]]
+        steps = steps_between(tables, analysis.partition, analysis.directions)
+        first, last = int(rows.min(initial=len(tables.segments))), int(rows.max(initial=-1))
+        return [step for step in steps if first < step.after_row and last > step.before_row]
+
+    @property
+    def stamp_step_ns(self) -> float:
+        """The step of the time stamps of `sender`'s capture, in ns, if it is coarse; else 0."""
+        return max(map(step_of_stamps_ns, self.at_sender.capture.tables.files), default=0.0)
 
     @cached_property
     def time_ns(self) -> Array:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import re
 import struct
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +14,10 @@ import pytest
 
 import multitracer as mt
 from multitracer.diagnosis.limits.names import Limit
+from tests.analysis.pcap_file import write_pcap
+from tests.analysis.traffic import MS
 from tests.diagnosis.exchange import FULL, Exchange
+from tests.diagnosis.talk import Talk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,3 +154,62 @@ def test_of_joined_segments_without_a_syn_the_common_measure_is_a_full_one(tmp_p
         seen = exchange.diagnosed(folder).limited.seen
         assert seen is not None
         assert seen.mss_bytes == FULL
+
+
+def _steady(talk: Talk, count: int = 400) -> Talk:
+    """Note a download of full segments, one each millisecond."""
+    for number in range(count):
+        at_ms = 2 * talk.rtt_ms + 5 + number
+        talk.data(at_ms, number * talk.full)
+        talk.ack(at_ms + 0.05, (number + 1) * talk.full)
+    return talk
+
+
+_RATE = re.compile(r"\d bit/s|[kMGT]bit/s")
+
+
+@pytest.mark.parametrize("step_s", [7.3, -7.3, 0.8])
+def test_over_a_step_of_the_clock_no_time_and_no_rate_is_told(tmp_path: Path, step_s: float) -> None:
+    segments = _steady(Talk(1).opened()).segments
+    half = len(segments) // 2
+    shifted = [replace(each, time_ns=(each.time_ns or 0) + round(1000 * step_s * MS)) for each in segments[half:]]
+    document = _told(write_pcap(tmp_path / "stepped.pcap", segments[:half] + shifted))
+    assert {row["limit"] for row in document["limits"]} == {"unknown"}
+    assert (
+        f"the clock of the capture was set within this transfer, by {step_s:+.1f}" in document["headline"]["sentence"]
+    )
+    assert not _RATE.search(document["headline"]["sentence"])
+    assert document["findings"] == []
+    assert document["trust"]["verdict"] == "poor"
+
+
+def test_a_step_of_the_clock_before_a_connection_is_none_within_it(tmp_path: Path) -> None:
+    """The second connection, to another port, begins after the clock was set."""
+    first, second = (_steady(Talk(seed).opened()).segments for seed in (1, 2))
+    half = len(first) // 2
+    later_ns = round(1000 * 60 * MS)
+    stepped = [replace(each, time_ns=(each.time_ns or 0) + later_ns // 2) for each in first[half:]]
+    after = [replace(each, time_ns=(each.time_ns or 0) + later_ns, pair=1) for each in second]
+    path = write_pcap(tmp_path / "both.pcap", first[:half] + stepped + after)
+    session = mt.open(path)
+    limits = [{row["limit"] for row in session.diagnose(number).document()["limits"]} for number in (1, 2)]
+    assert limits[0] == {"unknown"}
+    assert "unknown" not in limits[1]
+
+
+@pytest.mark.fixtures
+def test_a_reported_step_of_the_clock(fixture_folder: Path) -> None:
+    document = _told(fixture_folder / "reports" / "step_fwd_7s.pcap.gz")
+    assert "by +7.301 s" in document["headline"]["sentence"]
+    assert not _RATE.search(document["headline"]["sentence"])
+    assert document["headline"]["confidence"] == "weak"
+    (reason,) = document["trust"]["reasons"]
+    assert (reason["code"], "rates" in reason["affects"]) == ("clock-step", True)
+
+
+def test_by_stamps_of_batches_nothing_is_sure(tmp_path: Path) -> None:
+    segments = _steady(Talk(1).opened()).segments
+    batched = [replace(each, time_ns=segments[number - number % 64].time_ns) for number, each in enumerate(segments)]
+    document = _told(write_pcap(tmp_path / "batches.pcap", batched))
+    assert {row["confidence"] for row in document["limits"] if row["limit"] != "handshake"} == {"weak"}
+    assert [reason["code"] for reason in document["trust"]["reasons"]] == ["coarse-time"]

@@ -47,10 +47,15 @@ def stamps_of(rows: Array, capture: CaptureTables) -> Stamped:
         Rows of SEGMENTS.
     capture : CaptureTables
     """
+    segments, kept = capture.segments, rows[is_stamped(rows, capture)]
+    return segments["time_ns"][kept], segments["tsval"][kept]
+
+
+def is_stamped(rows: Array, capture: CaptureTables) -> Array:
+    """Return which of the given segments have both a time and a timestamp: bool, shape (n,)."""
     segments = capture.segments
-    time_ns = segments["time_ns"][rows]
-    kept = has(segments["marks"][rows], CaptureMark.HAS_TIMESTAMPS) & (time_ns != NOT_A_TIME)
-    return time_ns[kept], segments["tsval"][rows][kept]
+    stamped = has(segments["marks"][rows], CaptureMark.HAS_TIMESTAMPS)
+    return np.asarray(stamped & (segments["time_ns"][rows] != NOT_A_TIME))
 
 
 def vantage_by_stamps(forward: Stamped, reverse: Stamped) -> Vantage:

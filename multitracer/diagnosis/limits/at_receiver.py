@@ -17,7 +17,15 @@ from multitracer.analysis.overtaken import Overtaken, overtaken
 from multitracer.captured import CaptureMark, Flag
 from multitracer.diagnosis.limits.at_sender import answers_of, full_segment, sends_of
 from multitracer.diagnosis.limits.names import Viewpoint
-from multitracer.diagnosis.limits.observed import Answers, DelaySamples, Observed, Sends, sent_by_stamps, weak_limits
+from multitracer.diagnosis.limits.observed import (
+    COARSE_NS,
+    Answers,
+    DelaySamples,
+    Observed,
+    Sends,
+    sent_by_stamps,
+    weak_limits,
+)
 from multitracer.diagnosis.packets.requests import missing_before, requests_at_receiver
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_US
@@ -28,8 +36,6 @@ if TYPE_CHECKING:
 
 _REACTION_NS = 2_500 * NS_PER_US
 """Maximum time, in ns, between an ACK and the segment that it allowed; at least 2.5 timestamp ticks (limits.md)."""
-_COARSE_NS = 4 * NS_PER_MS
-"""Timestamp tick, in ns, from which on the sender's times are too inexact to be sure of anything."""
 _TIMER_NS = 200 * NS_PER_MS
 """Linux's minimum retransmission timeout, in ns; an earlier retransmission was triggered by duplicate ACKs."""
 
@@ -50,7 +56,7 @@ def at_receiver(transfer: Transfer) -> Observed:
     sends = replace(sends, time_ns=sends.time_ns - _late_by(transfer, sends, half, floor))
     slack = min((tick or 0) * 5 // 2, half)
     echoing, late_answer = _echoed_answers(transfer, sends, answers, slack)
-    coarse = tick is None or tick >= _COARSE_NS
+    coarse = tick is None or tick >= COARSE_NS
     last = int(arrived.time_ns[-1]) if len(arrived) else int(time[-1])
     asks = answers.payload > 0
     return Observed(

@@ -28,6 +28,7 @@ from multitracer.schemas.findings import LIMITS
 from multitracer.schemas.tcp import Vantage
 from multitracer.tables import Table
 from multitracer.units import NS_PER_S
+from multitracer.words import count
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.observed import Observed
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 
 _INTERVAL = ("begin_ns", "end_ns", "limit", "part", "confidence", "evidence")
 _ONE_TIME = "all packets carry the same time"
+CLOCK_STEPPED = (
+    "the clock of the capture was set within this transfer, {}by {:+.3f} s, so that no time and no rate over it can "
+    "be told"
+)
 _BEGUN_BEFORE = "the connection began before the capture, which holds no data of it"
 _NO_DATA_HERE = "no data arrived where it was captured; only the other end knows whether any were sent"
 
@@ -201,6 +206,11 @@ def limited(transfer: Transfer) -> Limited:
         return without
     if account.is_logged:
         return Limited(transfer, Viewpoint.LINK_LOG, by_link_log(account, begin), account)
+    if steps := transfer.clock_steps:
+        largest_s = max((step.step_ns for step in steps), key=abs) / NS_PER_S
+        many = "" if len(steps) == 1 else f"{count(len(steps), 'time')}, at most "
+        reason = CLOCK_STEPPED.format(many, largest_s)
+        return Limited(transfer, _view(transfer), _all(begin, end, Limit.UNKNOWN), account, reason=reason)
     with meanwhile(len(transfer.sender), lambda: (transfer.data_pairs, transfer.ack_pairs)):
         assert transfer.verdicts is not None  # all ask for both
     view = _view(transfer)

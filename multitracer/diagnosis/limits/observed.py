@@ -297,6 +297,8 @@ class Observed:
         return np.asarray(np.maximum(sent - np.maximum(acked, 1), 0))
 
 
+COARSE_NS = 4 * NS_PER_MS
+"""Step of time stamps, in ns, from which limits are shown only with low confidence (limits.md)."""
 ALL_BUT_HANDSHAKE = frozenset(limit for limit in Limit if limit is not Limit.HANDSHAKE)
 NOT_CAPTURED = "the capture lost packets that the receiver got"
 
@@ -304,11 +306,12 @@ NOT_CAPTURED = "the capture lost packets that the receiver got"
 def weak_limits(transfer: Transfer, view: Viewpoint, *, coarse: bool = False) -> frozenset[Limit]:
     """Return the limits that this capture shows only with low confidence.
 
-    These are all limits except the handshake if the sender's times are coarse, or options (SACK, timestamps)
-    were cut off; the link if round trips cannot be divided into the delays of data and ACKs; and the
+    These are all limits except the handshake if the times of the sender, or of the capture, are coarse, or options
+    (SACK, timestamps) were cut off; the link if round trips cannot be divided into the delays of data and ACKs; and the
     receiver's window if its scale is only inferred from the data sent.
     """
     is_cut = has(transfer.sender["marks"], CaptureMark.HEADER_CUT)
+    coarse |= transfer.stamp_step_ns >= COARSE_NS
     if coarse or 2 * int(np.count_nonzero(is_cut)) > len(is_cut):
         return ALL_BUT_HANDSHAKE
     weak = set()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.finding import Finding
+    from multitracer.recording.transfer import Transfer
 
 
 class Rule(Protocol):
@@ -60,5 +61,22 @@ def findings(diagnosis: Diagnosis) -> list[Finding]:
         each if each.help else each._replace(help=getattr(rule, "HELP", ""))
         for rule, own in zip(rules, of_rules, strict=True)
         for each in own
+        if not transfer.clock_steps or not _rests_on_steps(transfer, rule, each)
     ]
     return sorted(concluded, key=lambda each: -round(each.cost_s, ORDER_DIGITS))
+
+
+_OF_DELAYS = tuple(f"{__name__}.{family}." for family in ("delay", "limits", "link"))
+"""Families of rules that compare times of the whole transfer."""
+
+
+def _rests_on_steps(transfer: Transfer, rule: Rule, finding: Finding) -> bool:
+    """Return whether a finding compares times of before and after a step of the capture's clock."""
+    if rule.find.__module__.startswith(_OF_DELAYS):
+        return True
+    time_ns = transfer.at_sender.capture.tables.segments["time_ns"]
+    for step in transfer.clock_steps:
+        around = sorted((int(time_ns[step.before_row]), int(time_ns[step.after_row])))
+        if finding.begin_ns <= around[0] and finding.end_ns >= around[1]:
+            return True
+    return False
