@@ -200,6 +200,45 @@ def test_one_segment_more_in_the_queue_of_a_slow_link_is_no_longer_path() -> Non
     assert path_changes(np.arange(100) * 18 * NS_PER_MS, one_more + NS_PER_MS * (one_more > NS_PER_MS)).tolist() == [50]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_satellite_keeps_its_path_for_some_seconds(seed: int) -> None:
+    """Packets that leave each 5 ms; when the longer path ends, those sent last arrive with the next ones."""
+    chance = np.random.default_rng(seed)
+    sent_ns = np.arange(4_000) * 5 * NS_PER_MS
+    up, down = chance.integers(700, 1_200), chance.integers(2_000, 3_000)
+    longer_ns = chance.uniform(12, 60) * NS_PER_MS
+    way_ns = 20 * NS_PER_MS + chance.uniform(0, 1.5 * NS_PER_MS, len(sent_ns))
+    way_ns[up:down] += longer_ns
+    came_ns = np.maximum.accumulate(sent_ns + way_ns)  # first in, first out
+    delay_ns = (came_ns - sent_ns).astype(np.int64)
+    changes = path_changes(sent_ns, delay_ns)
+    assert changes[0] == up
+    assert len(changes) == 2
+    assert down <= changes[1] <= down + longer_ns / (5 * NS_PER_MS) + 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_queue_that_fills_and_drains_is_no_other_path(seed: int) -> None:
+    """A second flow fills the queue of a steady one for some seconds, and lets it drain."""
+    chance = np.random.default_rng(seed)
+    sent_ns = np.arange(4_000) * 5 * NS_PER_MS
+    grows = chance.uniform(0.2, 0.9, len(sent_ns)) * 5 * NS_PER_MS
+    rate = np.where((np.arange(4_000) % 1_500) < 300, grows, -grows)
+    queue_ns, queued = np.zeros(len(sent_ns)), 0.0
+    for number, more in enumerate(rate.tolist()):
+        queued = min(max(queued + more, 0.0), 80 * NS_PER_MS)
+        queue_ns[number] = queued
+    assert not len(path_changes(sent_ns, (20 * NS_PER_MS + queue_ns).astype(np.int64)))
+
+
+@pytest.mark.fixtures
+@pytest.mark.parametrize("name", ["n168", "n194"])
+def test_a_path_over_satellites(fixture_folder: Path, name: str) -> None:
+    found = diagnose(Transfer.of(read(fixture_folder / "causes" / name / "session")))
+    steps = [finding.numbers["step_s"] for finding in found.findings if finding.kind == "path-change"]
+    assert [np.sign(step) for step in steps] == [1, -1]
+
+
 def test_a_link_that_becomes_slower_changed_its_rate(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, size=3_000_000, slower_from_ns=3 * NS_PER_S, slower_bps=1_500_000)
     change = of(found, "rate-change")

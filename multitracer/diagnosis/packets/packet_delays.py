@@ -19,11 +19,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import distinct, places
+from multitracer.analysis.intervals import distinct, places, span_minimum
 from multitracer.analysis.ranges import spread
 from multitracer.analysis.two_points import PacketOutcome, PointPackets, arrivals
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause
@@ -200,8 +201,14 @@ _ONE_MORE, _NEAREST = 1.5, 0.05
 """A step must exceed `_ONE_MORE` times the link's own time for a segment, which is the quantile `_NEAREST` of
 the gaps between arrivals. A segment sent directly after another waits for it, and this delay stays if the
 window has grown; on a slow link it is large."""
+_LASTS_NS = 3 * NS_PER_S
+"""Time before and after a step over which the minimum delays are taken, in ns: a satellite keeps its path for 15 s, and
+no sender keeps a queue of one length for seconds. The time that limits.md names."""
 _LASTS = 0.8
 """Minimum change of the minimum delay, before to after a step, as part of the step."""
+_KNOWN = 5
+"""Minimum time before and after a step for which delays are known, in steps: a first window that fills the queue of
+another flow's data makes one step within a round trip. Not measured."""
 _EMPTY = 0.2
 """Maximum excess of the delays at a step over the minima before and after it, as part of the step."""
 _AROUND = 8
@@ -287,7 +294,7 @@ def _delays(rows: Array, place: Array, time_ns: Array, delay_ns: Array, *, is_on
 
 
 def path_changes(time_ns: Array, delay_ns: Array) -> Array:
-    """Return the indexes at which the delay jumps permanently, by more than the time between two packets.
+    """Return the indexes at which the delay jumps for `_LASTS_NS` or more, by more than the time between two packets.
 
     The queue must be empty at the jump: the delays around it are (nearly) the minima before and after it. A
     queue that grows fast and then stays is no jump, and neither is one more segment in the queue.
@@ -296,22 +303,35 @@ def path_changes(time_ns: Array, delay_ns: Array) -> Array:
         return np.empty(0, dtype=np.int64)
     step = np.diff(delay_ns)
     size = np.abs(step)
-    if not (size > _JUMP_NS).any():
-        return np.empty(0, dtype=np.int64)
-    before = np.minimum.accumulate(delay_ns)[:-1]
-    after = np.minimum.accumulate(delay_ns[::-1])[::-1][1:]
+    large = np.flatnonzero(size > _JUMP_NS)
+    if not len(large):
+        return large
+    before = span_minimum(delay_ns, np.minimum(places(time_ns, time_ns[large] - _LASTS_NS), large), large + 1)
+    until = places(time_ns, time_ns[large + 1] + _LASTS_NS, "right")
+    after = span_minimum(delay_ns, large + 1, np.maximum(until, large + 2))
+    step, size = step[large], size[large]
     lasts = np.sign(step) * (after - before) >= _LASTS * size
-    empty = np.maximum(delay_ns[:-1] - before, delay_ns[1:] - after) <= _EMPTY * size
+    empty = np.maximum(delay_ns[large] - before, delay_ns[large + 1] - after) <= _EMPTY * size
     came_ns = np.diff(time_ns + delay_ns)
     one_ns = _ONE_MORE * np.quantile(came_ns[came_ns > 0], _NEAREST) if (came_ns > 0).any() else 0.0
-    apart_ns = np.diff(time_ns)
+    apart_ns = np.diff(time_ns)[large]
     min_ns = np.maximum(np.maximum(apart_ns, one_ns - apart_ns), _JUMP_NS)
-    jumps = np.flatnonzero((size > min_ns) & lasts & empty) + 1
+    # the samples on both sides of it must differ little from each other
+    begins = []
+    known_ns = np.minimum(time_ns[large] - time_ns[0], time_ns[-1] - time_ns[large + 1])
+    for at in np.flatnonzero((size > min_ns) & (known_ns >= _KNOWN * size) & lasts & empty).tolist():
+        begin = int(large[at]) + 1
+        sides = delay_ns[max(begin - _AROUND, 0) : begin], delay_ns[begin : begin + _AROUND]
+        if all(len(side) == _AROUND and np.ptp(side) <= _EVEN * size[at] for side in sides):
+            begins.append((begin, int(step[at]), int(after[at])))
+
+    # a path takes no less than its least: where a longer one ends, packets only catch up with those before them
     changes = []
-    for at in jumps.tolist():  # the samples on both sides of it must differ little from each other
-        sides = delay_ns[max(at - _AROUND, 0) : at], delay_ns[at : at + _AROUND]
-        if all(len(side) == _AROUND and np.ptp(side) <= _EVEN * size[at - 1] for side in sides):
-            changes.append(at)
+    for (begin, step_ns, floor_ns), (end, *_) in pairwise([*begins, (len(delay_ns), 0, 0)]):
+        changes.append(begin)
+        if step_ns > 0:
+            ended = np.flatnonzero(delay_ns[begin:end] < floor_ns - max(_JUMP_NS, _EMPTY * step_ns))[:1]
+            changes += (begin + ended).tolist()
     return np.array(changes, dtype=np.int64)
 
 
