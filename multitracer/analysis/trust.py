@@ -379,8 +379,8 @@ def step_of_stamps_ns(file: SourceFile) -> float:
 def _is_shared(file: SourceFile) -> bool:
     """Return whether many packets of a file have the same time as the one before."""
     timed = file.packets - file.without_time
-    least = _TICK_SHARED_BY if file.time_grain_ns > 1 else _SHARED_BY
-    return timed >= _FEWEST_SHARED and timed >= least * (timed - file.time_repeats)
+    minimum = _TICK_SHARED_BY if file.time_grain_ns > 1 else _SHARED_BY
+    return timed >= _FEWEST_SHARED and timed >= minimum * (timed - file.time_repeats)
 
 
 MARKED = (

@@ -98,12 +98,13 @@ def link_in_words(limited: Limited) -> tuple[str, str]:
     shown = (("a queue", by_queue_s), ("the empty bucket of a policer", by_bucket_s), ("late answers", late_s))
     words = [f"{what} for {seconds:.1f} s" for what, seconds in shown if seconds]
     shown_by = ", by ".join([*words, "the rate for the rest" if words else "the rate"])
-    if link.rate is None or by_bucket_s > by_queue_s:
+    if limited.link_rate is None or by_bucket_s > by_queue_s:
         return "", shown_by
-    low, middle, high = (each * BITS_PER_BYTE for each in (link.rate.low, link.rate.median, link.rate.high))
-    number, _, unit = rate(middle).partition(" ")
-    around = ends(*(rate(each).removesuffix(f" {unit}") for each in (low, high)))
-    return f"{number} {unit} of payload" + (f" ({around})" if around != number else ""), shown_by
+    low, middle, high = (rate(each * BITS_PER_BYTE) for each in limited.link_rate)
+    number, _, unit = middle.partition(" ")
+    is_one_unit = low.endswith(f" {unit}") and high.endswith(f" {unit}")
+    around = ends(*(each.removesuffix(f" {unit}") if is_one_unit else each for each in (low, high)))
+    return f"{middle} of payload" + (f" ({around})" if around not in (number, middle) else ""), shown_by
 
 
 _ROUND_TRIPS = 1.0

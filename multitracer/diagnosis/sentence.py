@@ -333,7 +333,7 @@ def policed_to(limited: Limited) -> str:
 
 def at_rate(limited: Limited) -> str:
     """Return the rate of a link, for example ", at 1.93 Mbit/s (1.85 to 1.95)"; empty if it is unknown."""
-    link_rate = limited.shown.link.rate if limited.shown is not None else None
+    link_rate = limited.link_rate
     if link_rate is None:
         return ""
     low, middle, high = (rate(each * _BITS) for each in (link_rate.low, link_rate.median, link_rate.high))

@@ -254,7 +254,7 @@ def known_cause(diagnosis: Diagnosis, panel: str) -> KnownCause:
     level: float | None = None
     words = ""
     if panel == "throughput" and diagnosis.transfer.speed == 1:
-        link = None if limited.shown is None else limited.shown.link.rate
+        link = limited.link_rate
         if seen is not None and seen.policer is not None:
             level, words = seen.policer.rate_bytes_per_s * BITS_PER_BYTE, "policer's rate"
         elif link is not None and limit is Limit.LINK:

@@ -41,7 +41,7 @@ def explained_panels(panels: list[Panel], diagnosis: Diagnosis, *, origin_ns: in
         Recorded time that equals the link time: both clocks agree at this time.
     """
     limited, logged = diagnosis.limited, logged_bps(diagnosis)
-    of_link = None if limited.shown is None else limited.shown.link.rate
+    of_link = limited.link_rate
     bits: float | None = None  # the link's rate in bit/s of link time, its name with its range, its source
     words = doc = ""
     if logged is not None:

@@ -328,7 +328,7 @@ def arithmetic(diagnosis: Diagnosis, drawn: Drawn) -> str:
         return ""
     if is_scaled or len(group.members) > 1 or limited.shown is None:
         return ""
-    link, most = limited.shown.link.rate, _WIDE if headline.limit is Limit.LINK else _NARROW
+    link, most = limited.link_rate, _WIDE if headline.limit is Limit.LINK else _NARROW
     if limited.seen is not None and limited.seen.policer is not None:
         whose, bytes_per_s = "the policer", float(limited.seen.policer.rate_bytes_per_s)
     elif link is not None and link.high <= most * link.low:

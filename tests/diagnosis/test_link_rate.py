@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.limits.link import Paths
+from multitracer.diagnosis.diagnose import diagnose, explain
+from multitracer.diagnosis.limits.link import Paths, Rates
+from multitracer.diagnosis.limits.names import Confidence, Limit
 from multitracer.diagnosis.limits.observed import DelaySamples
+from multitracer.diagnosis.sentence import at_rate, rows_in_words
+from multitracer.diagnosis.service_times import ArrivalGaps, _is_own
+from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.diagnosis.exchange import Exchange, of
 from tests.diagnosis.path import ROAD, diagnosed
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from multitracer.diagnosis.limits.limited import Limited
+    from multitracer.tables import Array
 
 _SERVICE_NS = 3 * NS_PER_MS
 
@@ -67,3 +77,68 @@ def test_a_host_that_was_busy_made_no_longer_path() -> None:
     grown_ns = np.minimum(np.arange(2000), 400) * (NS_PER_MS // 4)
     longer = DelaySamples(sent_ns, grown_ns + 30 * NS_PER_MS * (np.arange(2000) >= 1500), np.arange(2000))
     assert len(Paths.of(longer, _SERVICE_NS).begin_ns) == 2
+
+
+def _bursts(tmp_path: Path) -> Limited:
+    exchange = Exchange().opened()
+    for burst in range(10):
+        exchange.data(51 + 500 * burst, 40 * burst, count=40)
+        for number in range(40):
+            exchange.ack(103 + 500 * burst + 2 * number, 40 * burst + number + 1)
+    return exchange.diagnosed(tmp_path).limited
+
+
+def _at(limited: Limited, *rates_bps: float) -> Limited:
+    """Return the same with other rates of its link: low, median and high."""
+    shown = limited.shown
+    assert shown is not None
+    rates = Rates(*(each / 8 for each in rates_bps))
+    return replace(limited, shown=replace(shown, link=shown.link._replace(rate=rates)))
+
+
+def test_a_rate_that_the_delivered_bytes_contradict_is_not_told(tmp_path: Path) -> None:
+    """A busy link delivers at its rate: while it was the limit, 4 Mbit/s came through."""
+    limited = _bursts(tmp_path)
+    assert at_rate(limited) == ", at 4.0 Mbit/s"
+    limited = _at(limited, 1.3e9, 1.32e9, 92e12)
+    assert at_rate(limited) == ""
+    assert not any("bit/s" in numbers for *_, numbers in rows_in_words(limited))
+    assert {row.confidence for row in limited.shares if row.limit is Limit.LINK} == {Confidence.WEAK}
+
+
+def test_a_link_whose_rate_varies_is_told_by_its_mean_and_each_number_by_its_unit(tmp_path: Path) -> None:
+    limited = _at(_bursts(tmp_path), 12e3, 42e3, 6.15e6)
+    assert re.fullmatch(r", at \d\.\d\d Mbit/s \(12 kbit/s to 6\.15 Mbit/s\)", at_rate(limited))
+    (told,) = {numbers for *_, numbers in rows_in_words(limited) if numbers}
+    assert "Mbit/s of payload (12 kbit/s to 6.15 Mbit/s), shown by" in told
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gaps_in_bunches_show_no_rate_of_the_link(seed: int) -> None:
+    """A device that holds back segments makes many short gaps and few long ones."""
+    chance = np.random.default_rng(seed)
+    link = chance.normal(1.0, 0.08, 400) * NS_PER_MS
+    bunched = np.where(np.arange(400) % 8, 0.005, 8.0) * NS_PER_MS
+    shared = np.where(chance.random(400) < 0.5, 1.0, 2.0) * NS_PER_MS
+
+    def is_own(gap_ns: Array, own_ns: float) -> bool:
+        none = np.zeros(400, dtype=np.int64)
+        gaps = ArrivalGaps(none, gap_ns, none, none + 1, none != 0)
+        return _is_own(gaps, none == 0, own_ns)
+
+    assert is_own(link, NS_PER_MS)
+    assert is_own(shared, NS_PER_MS), "cross traffic in every other gap"
+    assert not is_own(bunched, 0.005 * NS_PER_MS)
+
+
+@pytest.mark.fixtures
+def test_no_rate_is_told_of_a_reported_capture_of_cut_packets(fixture_folder: Path) -> None:
+    found = explain(read(fixture_folder / "reports" / "snap68_truth_full.pcap.gz"))
+    texts = [found.headline.sentence, *(cell for row in rows_in_words(found.limited) for cell in row)]
+    assert not any("bit/s" in text for text in texts)
+
+
+@pytest.mark.fixtures
+def test_a_device_that_bunches_segments_changed_no_rate(fixture_folder: Path) -> None:
+    found = diagnose(Transfer.of(read(fixture_folder / "causes" / "n73" / "session")))
+    assert "rate-change" not in {finding.kind for finding in found.findings}

@@ -124,14 +124,14 @@ def _queues(diagnosis: Diagnosis) -> Iterator[_Queue]:
 
 def _at_receiver(diagnosis: Diagnosis) -> Iterator[_Queue]:
     """Yield the queue of a download from the receiver's capture, if the sender's timestamps are fine."""
-    seen, shown = diagnosis.limited.seen, diagnosis.limited.shown
-    if seen is None or shown is None or seen.coarse or not seen.floor_ns or shown.link.rate is None:
+    seen = diagnosis.limited.seen
+    if seen is None or seen.coarse or not seen.floor_ns or diagnosis.limited.link_rate is None:
         return
     full = np.flatnonzero((seen.sends.end - seen.sends.begin)[seen.delays.place] >= seen.mss_bytes)
     if len(full) < _MIN_SAMPLES:
         return
     sampled = seen.delays.where(full)
-    service_ns = seen.mss_bytes * NS_PER_S / shown.link.rate.median
+    service_ns = seen.mss_bytes * NS_PER_S / diagnosis.limited.link_rate.median
     paths = Paths.of(sampled, service_ns)
     queue_ns = sampled.way_ns - paths.floor_ns.min() - paths.above_first(sampled.time_ns)
     if float(np.median(queue_ns)) < _MIN_PACKETS * service_ns:

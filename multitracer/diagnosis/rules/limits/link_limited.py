@@ -21,13 +21,12 @@ _RADIO_HELP = "A faster link, a better cell or fewer users."
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, if the link was the limit; none with a link log, which has its own rules."""
-    shown = diagnosis.limited.shown
     limit = None if diagnosis.is_link_logged else held(diagnosis.limited, Limit.LINK)
-    if limit is None or shown is None:
+    if limit is None or diagnosis.limited.shown is None:
         return
     numbers, (rate, shown_by) = limit.numbers, link_in_words(diagnosis.limited)
-    if rate and shown.link.rate is not None:
-        low, middle, high = (value * BITS_PER_BYTE for value in shown.link.rate)
+    if rate and diagnosis.limited.link_rate is not None:
+        low, middle, high = (value * BITS_PER_BYTE for value in diagnosis.limited.link_rate)
         numbers |= {"rate_bps": middle, "rate_low_bps": low, "rate_high_bps": high}
     how = f", at {rate}" if rate else ""
     sentence = (

@@ -39,7 +39,9 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     if gaps is None:
         return
     step = rate_step(diagnosis.limited, gaps)
-    if seen is None or step is None or (diagnosis.limited.view is not Viewpoint.BOTH_ENDS and _has_company(diagnosis)):
+    if seen is None or step is None or not step.is_proved:
+        return
+    if diagnosis.limited.view is not Viewpoint.BOTH_ENDS and _has_company(diagnosis):
         return
     full_bits = seen.mss_bytes * _BITS * NS_PER_S / diagnosis.transfer.speed
     before, after = full_bits / step.before_ns, full_bits / step.after_ns
