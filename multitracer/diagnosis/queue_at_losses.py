@@ -92,6 +92,9 @@ _STEADY, _MIN_CHUNKS, _AROUND = 1.25, 8, 5
 """Maximum ratio of the link's times for a segment (medians of `_AROUND` chunks) in a transfer with at least
 `_MIN_CHUNKS` chunks: otherwise a full queue has different delays. It is far below what `_HALF` and `_FAR`
 allow."""
+_DECAYS_NS = 2 * NS_PER_S
+"""Time in which a managed queue forgets that it was long, in ns: the probability of PIE falls by 2 % each 15 ms (RFC
+8033, section 4.2), to a fourteenth in this time."""
 _MIN_SHARE = 0.02
 """Minimum share of runs that no queue explains among all runs of losses that were sent again."""
 
@@ -146,7 +149,37 @@ def lost_at_empty_queue(diagnosis: Diagnosis) -> Losses | None:
         minimum = _MIN_ROWS if many[few & (waited <= limit_ns)].sum() >= _MIN_PACKETS else _MIN_RUNS
     if few.sum() < max(minimum, _MIN_SHARE * len(few)):
         return None
+    if _follows_overload(delays, diagnosis.carried.sent_ns[first[few]], waited[few], longest_ns):
+        return None
     return Losses(lost[few[run]], waited[few], place[few], longest_ns)
+
+
+def _follows_overload(delays: PacketDelays, sent_ns: Array, waited: Array, longest_ns: float) -> bool:
+    """Return whether losses at a short queue are those of a managed queue that had been long just before.
+
+    PIE drops with a probability that grows while its queue is long and shrinks for a second or two afterwards, also
+    when the queue is empty again (RFC 8033, section 4.2). Chance loses as many of the packets that waited as little
+    later.
+
+    Parameters
+    ----------
+    delays : PacketDelays
+        One-way delays, in order of sending.
+    sent_ns, waited : ndarray, ns, shape (n,)
+        When the first segment of each run of losses was sent, and the delay around it; at least one.
+    longest_ns : float
+    """
+    deep_ns = np.sort(delays.time_ns[delays.queue_ns >= max(_FAR * longest_ns, _JITTER_NS)])
+    if not len(deep_ns):
+        return False
+
+    def is_soon(times_ns: Array) -> Array:
+        last = np.searchsorted(deep_ns, times_ns, side="right") - 1
+        return np.asarray((last >= 0) & (times_ns - deep_ns[np.maximum(last, 0)] <= _DECAYS_NS))
+
+    alike = is_soon(delays.time_ns[delays.queue_ns <= waited.max()])
+    soon = int(np.count_nonzero(is_soon(sent_ns)))
+    return len(alike) > 0 and chance(soon, len(sent_ns), float(alike.mean())) <= _IMPROBABLE
 
 
 def _unless_longest(delays: PacketDelays, waited: Array, limit_ns: float, one_ns: float) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import MS, Segment
+from tests.cli.program import call
 from tests.diagnosis.exchange import FULL, Exchange, kinds, of
 from tests.diagnosis.path import diagnosed
 
@@ -246,3 +248,14 @@ def test_one_wait_is_told_as_one(tmp_path: Path, turns: int, told: str) -> None:
     slow = of(exchange.diagnosed(tmp_path, reverse=True), "server-think-time")
     assert told in slow.sentence
     assert ("usually" in slow.sentence) == (turns > 1)
+
+
+@pytest.mark.fixtures
+@pytest.mark.parametrize("name", ["n29", "n88", "n115", "n132", "n229"])
+def test_a_window_that_can_no_longer_grow_is_no_slow_start(fixture_folder: Path, name: str) -> None:
+    """One stretch of 79 round trips for 99 segments of an initial window, or 186 of one round trip each."""
+    folder = fixture_folder / "causes" / name
+    truth = json.loads((folder / "truth.json").read_text())
+    way = "reverse" if truth["direction"] == "down" else "forward"
+    said = call("diagnose", "--json", "-c", truth["connection"], "--direction", way, folder / "session").stdout
+    assert "slow-start-limited" not in {finding["kind"] for finding in json.loads(said)["findings"]}

@@ -10,11 +10,13 @@ import pytest
 
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.packets.packet_delays import PacketDelays, may_be_full, packets_ahead
-from multitracer.diagnosis.queue_at_losses import _unless_longest
+from multitracer.diagnosis.queue_at_losses import _follows_overload, _unless_longest
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer
+from multitracer.units import NS_PER_MS, NS_PER_S
+from tests.diagnosis.exchange import kinds as kinds_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,3 +107,23 @@ def test_losses_behind_the_longest_waits_of_a_short_queue_are_no_chance(
     before = wait_ns[places % 5 == 0 if is_full else places % 5 > 0][1:60]
     few = _unless_longest(delays, before, 1_700_000, one_ms * 1e6)
     assert few.any() == chance
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_losses_soon_after_a_long_queue_are_those_of_a_managed_one(seed: int) -> None:
+    """A queue is long for half a second, then short for nine; what is lost by chance lies anywhere."""
+    chance = np.random.default_rng(seed)
+    none, sent_ns = np.empty(0, dtype=np.int64), np.arange(10_000) * NS_PER_MS
+    queue_ns = np.where(sent_ns < NS_PER_S // 2, 200 * NS_PER_MS, chance.integers(0, 10 * NS_PER_MS, len(sent_ns)))
+    row = np.arange(len(sent_ns))
+    delays = PacketDelays(row, row, sent_ns, queue_ns, 0, none, none, is_one_way=True)
+    waited = np.full(20, 5.0 * NS_PER_MS)
+    soon_ns, any_ns = (np.sort(chance.integers(NS_PER_S // 2, until * NS_PER_S, 20)) for until in (2, 10))
+    assert _follows_overload(delays, soon_ns, waited, 200 * NS_PER_MS)
+    assert not _follows_overload(delays, any_ns, waited, 200 * NS_PER_MS)
+
+
+@pytest.mark.fixtures
+def test_losses_of_pie_are_no_chance(fixture_folder: Path) -> None:
+    found = diagnose(Transfer.of(read(fixture_folder / "causes" / "n210" / "session")))
+    assert "random-loss" not in kinds_of(found)

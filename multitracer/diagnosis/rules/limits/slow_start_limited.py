@@ -24,6 +24,12 @@ _INITIAL_SEGMENTS = 10
 """Segments of an initial window (RFC 6928)."""
 KIND = "slow-start-limited"
 HELP = "A connection that is used again, a larger initial window (initcwnd), or a shorter path."
+_GROWTH = 1.5
+"""Growth of a window in a round trip with delayed ACKs (RFC 5681, section 3.1)."""
+_MORE_TRIPS, _MIN_TRIPS = 3, 1.25
+"""Round trips that slow start may take beyond those of its bytes: at most 0.9 on recordings of known cause; where the
+sender was slow for another reason it had 21 to 139 more. And least ones of a piece that shows growth, if there are
+several: a sender that writes at its own pace makes hundreds of one round trip."""
 _LARGER = 4
 """Factor of the larger initial window whose saving is reported: two doublings."""
 
@@ -31,11 +37,13 @@ _LARGER = 4
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, if the congestion window was still growing (slow start).
 
-    There is none if all data fitted into the initial windows.
+    There is none if all data fitted into the initial windows, nor if most of that time shows no growth.
     """
     limit = held(diagnosis.limited, Limit.SLOW_START)
     seen = diagnosis.limited.seen
-    if limit is None or seen is None or not seen.floor_ns:
+    if limit is None or seen is None or seen.floor_ns <= diagnosis.transfer.stamp_step_ns:
+        return
+    if not _is_growth(diagnosis.limited, seen):
         return
     trip_s = diagnosis.link_s(0, seen.floor_ns)
     rounds = limit.seconds / trip_s
@@ -49,6 +57,20 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     )
     numbers = limit.numbers | {"round_trips": rounds, "rtt_s": trip_s, "saving_s": saved_s}
     yield limit.finding(KIND, sentence, numbers)
+
+
+def _is_growth(limited: Limited, seen: Observed) -> bool:
+    """Return whether the window can have grown in most of the time that slow start had.
+
+    The bytes sent tell how many round trips a growing window takes for them; a sender that took many more had another
+    reason. In pieces of one round trip no growth shows.
+    """
+    begin, end = stretches(limited, Limit.SLOW_START)
+    sent_bytes = np.maximum(seen.sent_by(end) - seen.sent_by(begin, side="left"), 0)
+    trips = (end - begin) / seen.floor_ns
+    needed = np.log1p((_GROWTH - 1) * sent_bytes / _initial_bytes(seen)) / math.log(_GROWTH)
+    grows = (trips <= needed + _MORE_TRIPS) & ((trips >= _MIN_TRIPS) | (len(trips) == 1))
+    return 2 * int((end - begin)[grows].sum()) >= int((end - begin).sum())
 
 
 def _trips_saved(limited: Limited, seen: Observed) -> int:
