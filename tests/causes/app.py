@@ -4,7 +4,8 @@
 
 - `send BYTES [CHUNK]`: calls send() with CHUNK bytes at a time (64 kB),
 - `recv BYTES [CHUNK [PAUSE_S]]`: reads that many, and sleeps after each read; `drain` reads to the end,
-- `wait SECONDS WHY`: sleeps; WHY is `think` (it owes an answer), `pace` (its own rhythm) or `idle`,
+- `wait SECONDS WHY [SPREAD]`: sleeps, longer and shorter by up to that share; WHY is `think` (it owes an
+  answer), `pace` (its own rhythm) or `idle`,
 - `repeat N OPERATIONS`, `acked` (until nothing is unacknowledged), `close`, `reset`.
 
 A connection that is planned with `after_s` is opened so long after the program began, at the earliest.
@@ -18,6 +19,7 @@ import base64
 import fcntl
 import json
 import os
+import random
 import signal
 import socket
 import struct
@@ -50,6 +52,7 @@ class Connection:
         self.info = ""
         self.ports = (0, 0)
         self._deadline = deadline
+        self._random = random.Random(0)
         self._sends_since_ns = 0
 
     def note(self, name: str, begin_ns: int, count: int) -> None:
@@ -97,9 +100,9 @@ class Connection:
         except EndedError:
             return
 
-    def do_wait(self, seconds: float, why: str) -> None:
+    def do_wait(self, seconds: float, why: str, spread: float = 0.0) -> None:
         begin_ns = time.time_ns()
-        time.sleep(seconds)
+        time.sleep(seconds * (1 + spread * self._random.uniform(-1, 1)))
         self.note(why, begin_ns, 0)
 
     def do_repeat(self, times: int, operations: list[Operation]) -> None:

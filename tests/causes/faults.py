@@ -188,7 +188,7 @@ def _rate_change(t: Transfer) -> bool | None:
     inside = [(at, rate) for at, rate, *_ in steps if at + t.zero_ns < served.max()]
     changes = [i for i in range(1, len(inside)) if inside[i][1] != inside[i - 1][1]]
     if not changes:
-        return False
+        return None if t.data_link.numbers("trace") else False  # a cell's rate never stays
     at_ns = inside[changes[0]][0] + t.zero_ns
     before, after = served[served < at_ns], served[served >= at_ns]
     many = all(len(side) >= _MIN_PACKETS and np.ptp(side) >= _LASTS_NS for side in (before, after))
@@ -197,18 +197,21 @@ def _rate_change(t: Transfer) -> bool | None:
 
 
 def _path_change(t: Transfer) -> bool | None:
-    """Return whether the delay changed while the queue was empty; a queue hides it."""
+    """Return whether the delay changed at least once while the queue was empty; a queue hides it."""
     arrived = t.packets[t.packets["fate"] == DELIVERED]
     enter, served = (arrived[name].astype(np.int64) for name in ("enter_ns", "served_ns"))
     steps = [(at + t.zero_ns, delay) for at, _, delay, *_ in t.data_link.numbers("step")]
     changes = [(at, new - old) for (_, old), (at, new) in pairwise(steps) if new != old]
-    if not changes or not len(arrived) or not served[0] < changes[0][0] < served[-1]:
-        return False if not changes else None
-    at_ns, step_ns = changes[0]
-    around = np.abs(served - at_ns) <= t.floor_rtt_ns(t.begin_ns)
-    sides = [(served[around] < at_ns).sum(), (served[around] >= at_ns).sum()]
-    is_empty = (served - enter)[around].max(initial=0) <= _EMPTY_OF_A_STEP * abs(step_ns)
-    return True if is_empty and min(sides) >= _MIN_AROUND else None
+    if not changes:
+        return False
+    floor_ns = t.floor_rtt_ns(t.begin_ns)
+    for at_ns, step_ns in changes:
+        around = np.abs(served - at_ns) <= floor_ns
+        sides = [(served[around] < at_ns).sum(), (served[around] >= at_ns).sum()]
+        is_empty = (served - enter)[around].max(initial=0) <= _EMPTY_OF_A_STEP * abs(step_ns)
+        if is_empty and min(sides) >= _MIN_AROUND:
+            return True
+    return None
 
 
 def _competing(t: Transfer) -> bool | None:

@@ -2,7 +2,8 @@
  * The path between two hosts, in user space: `path CONFIG LOG` makes the TUN devices wwan0 and core0 and carries
  * IPv4 packets, and TCP over IPv6, between them until SIGTERM. `up` is wwan0 -> core0, `down` the other way.
  *
- * Each way is a policer, a queue that drops at the tail, a serializer, then a delay. CONFIG has a setting a line,
+ * Each way is a policer, a queue that drops at the tail, a serializer, perhaps a second queue and serializer, then
+ * a delay. CONFIG has a setting a line,
  * `WAY NAME NUMBER...`; times are ns (those with "at", "begin", "end" since the first packet), sizes bytes of IP:
  *
  *   seed N | queue BYTES | step AT RATE_BPS DELAY_NS (the first has AT 0) | loss P | gilbert P_BEGIN MEAN_NS P_LOSS
@@ -10,6 +11,9 @@
  *   jitter MEAN_NS (packets come out together, at random instants so far apart, as Wi-Fi's aggregates)
  *   mark NS (CE on ECT packets that waited longer) | mtu BYTES AT | syn N (the first N SYNs vanish)
  *   idle NS (after a silence all is dropped) | cross BEGIN END RATE_BPS BYTES ON_NS OFF_NS
+ *   trace AT RATE_BPS (the serializer's rate from then on, 0: it stands still; the last one stays)
+ *   grant NS (packets come out at multiples of it, as where a scheduler grants a turn)
+ *   codel TARGET_NS INTERVAL_NS ECN | pie TARGET_NS ECN (ECN: 1 marks what asks for it) | second RATE_BPS BYTES
  *
  * LOG gets, at the end, a `struct record` for each packet; all times are CLOCK_REALTIME. causes/path.py reads it.
  */
@@ -102,6 +106,14 @@ static void set(struct way *w, const char *name, const double *v)
     else if (!strcmp(name, "mtu")) w->mtu = v[0], w->mtu_at = v[1];
     else if (!strcmp(name, "syn")) w->syns = v[0];
     else if (!strcmp(name, "idle")) w->idle = v[0];
+    else if (!strcmp(name, "trace") && w->n_slots < MOST_SLOTS) w->slots[w->n_slots++] = (struct slot){v[0], v[1]};
+    else if (!strcmp(name, "grant")) w->grant = v[0];
+    else if (!strcmp(name, "codel")) w->aqm.codel = v[0], w->aqm.interval = v[1], w->aqm.ecn = v[2];
+    else if (!strcmp(name, "pie")) w->aqm.pie = v[0] / 1e9, w->aqm.ecn = v[1];
+    else if (!strcmp(name, "second")) {
+        w->second = &seconds[w - ways];
+        *w->second = (struct way){.air = w, .queue_limit = v[1], .n_steps = 1, .steps = {{0, v[0], 0}}};
+    }
     else if (!strcmp(name, "cross") && w->n_crosses < MOST)
         w->crosses[w->n_crosses++] = (struct cross){v[0], v[1], v[2], v[3], v[4], v[5], 0};
     else {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct way ways[2];
+struct way ways[2], seconds[2];
 struct record *records;
 long n_records;
 static long room_records;
@@ -87,14 +87,123 @@ static const struct step *step_at(const struct way *w, ns_t now)
     return found;
 }
 
+static ns_t traced(struct way *w, ns_t begin, double bits) /* when so many bits are through that begin then */
+{
+    for (;;) {
+        int last = w->slot + 1 == w->n_slots;
+        const struct slot *s = &w->slots[w->slot];
+        ns_t end = last ? UINT64_MAX : s[1].at + zero;
+        double carries = last ? INFINITY : end > begin ? (end - begin) * s->rate / 1e9 : 0;
+        if (bits <= carries && s->rate > 0)
+            return begin + (ns_t)(bits * 1e9 / s->rate);
+        bits -= carries;
+        begin = end > begin ? end : begin;
+        w->slot++;
+    }
+}
+
 static void begin_service(struct way *w, ns_t begin)
 {
-    w->head_done = begin + (ns_t)(w->head->length * 8e9 / step_at(w, begin)->rate);
+    double bits = w->head->length * 8.0;
+    w->head_done = w->n_slots ? traced(w, begin, bits) : begin + (ns_t)(bits * 1e9 / step_at(w, begin)->rate);
+}
+
+/* --- active queue management --- */
+
+static void drop(struct packet *p)
+{
+    if (p->record >= 0)
+        records[p->record].fate = QUEUE;
+    free(p);
+}
+
+static int codel_acts(struct way *w, ns_t now) /* on the packet at the head, whose service is to begin */
+{
+    struct aqm *a = &w->aqm;
+    int above = 0;
+    if (now - w->head->begin < a->codel || w->queued <= FULL)
+        a->first_above = 0;
+    else if (!a->first_above)
+        a->first_above = now + a->interval;
+    else
+        above = now >= a->first_above;
+    int begins = above && !a->dropping;
+    a->dropping = above;
+    if (!above || (!begins && now < a->drop_next))
+        return 0;
+    if (begins) {
+        int lately = a->drop_next && now < a->drop_next + 16 * a->interval;
+        a->count = lately && a->count > 2 ? a->count - 2 : 1;
+        a->drop_next = now;
+    } else {
+        a->count++;
+    }
+    a->drop_next += (ns_t)(a->interval / sqrt(a->count));
+    return 1;
+}
+
+static double rate_of(const struct way *w, ns_t now)
+{
+    return w->n_slots ? w->slots[w->slot].rate : step_at(w, now)->rate;
+}
+
+static double eased(double p) /* the less is dropped the finer are the steps: RFC 8033, section 4.2 */
+{
+    return p < 1e-6 ? 1.0 / 2048 : p < 1e-5 ? 1.0 / 512 : p < 1e-4 ? 1.0 / 128 : p < 1e-3 ? 1.0 / 32
+         : p < 1e-2 ? 1.0 / 8 : p < 0.1 ? 1.0 / 2 : 1;
+}
+
+static void pie_updates(struct way *w, ns_t now)
+{
+    struct aqm *a = &w->aqm;
+    if (!a->updated)
+        a->updated = now, a->allowance_s = 0.15;
+    for (; a->updated + PIE_NS <= now; a->updated += PIE_NS) {
+        double rate = rate_of(w, now), delay_s = rate > 0 ? w->queued * 8 / rate : a->delay_s;
+        a->p += eased(a->p) * (0.125 * (delay_s - a->pie) + 1.25 * (delay_s - a->delay_s));
+        if (delay_s == 0 && a->delay_s == 0)
+            a->p *= 0.98;
+        a->p = a->p < 0 ? 0 : a->p > 1 ? 1 : a->p;
+        a->allowance_s -= a->allowance_s > 0 ? PIE_NS / 1e9 : 0;
+        if (a->p == 0 && delay_s < a->pie / 2 && a->delay_s < a->pie / 2)
+            a->allowance_s = 0.15;
+        a->delay_s = delay_s;
+    }
+}
+
+static int pie_acts(struct way *w, ns_t now)
+{
+    struct aqm *a = &w->aqm;
+    pie_updates(w, now);
+    if (a->allowance_s > 0 || (a->delay_s < a->pie / 2 && a->p < 0.2) || w->queued <= 2 * FULL)
+        return 0;
+    return uniform(w) < a->p;
+}
+
+static int mark_congestion(struct packet *p);
+
+static int is_marked(struct way *w, struct packet *p) /* in place of being dropped */
+{
+    return w->aqm.ecn && p->record >= 0 && mark_congestion(p);
+}
+
+static void serve_next(struct way *w, ns_t now)
+{
+    while (w->head && w->aqm.codel && codel_acts(w, now) && !is_marked(w, w->head)) {
+        struct packet *p = w->head;
+        w->head = p->next;
+        w->queued -= p->length;
+        drop(p);
+    }
+    if (w->head)
+        begin_service(w, now);
 }
 
 static int enqueue(struct way *w, struct packet *p, ns_t now)
 {
     if (w->queued + p->length > w->queue_limit)
+        return 0;
+    if (w->aqm.pie > 0 && pie_acts(w, now) && !(w->aqm.p < 0.1 && is_marked(w, p)))
         return 0;
     p->next = NULL;
     p->begin = now;
@@ -133,6 +242,8 @@ static ns_t due_of(struct way *w, ns_t served)
         w->release += (ns_t)(-log(1 - uniform(w)) * w->jitter * (uniform(w) < 0.01 ? 10 : 1)) + 1;
     if (w->jitter > 0)
         due = w->release;
+    if (w->grant)
+        due = zero + (due - zero + w->grant - 1) / w->grant * w->grant;
     if (uniform(w) < w->reorder)
         return due + (ns_t)w->reorder_ns;
     if (due < w->last_due)
@@ -152,17 +263,20 @@ static void sum_header(unsigned char *ip)
     ip[11] = sum;
 }
 
-static void mark_congestion(struct packet *p)
+static int mark_congestion(struct packet *p)
 {
     unsigned char *ip = p->bytes;
     unsigned char ect = ip[0] >> 4 == 6 ? 0x30 : 3;
     if ((ip[1] & ect) == 0)
-        return;
+        return 0;
     ip[1] |= ect;
     records[p->record].ce = 1;
     if (ect == 3)
         sum_header(ip);
+    return 1;
 }
+
+static void into_air(struct way *w, struct packet *p, ns_t served);
 
 static void leave_serializer(struct way *w)
 {
@@ -170,12 +284,22 @@ static void leave_serializer(struct way *w)
     ns_t served = w->free = w->head_done;
     w->head = p->next;
     w->queued -= p->length;
-    if (w->head)
-        begin_service(w, served);
+    serve_next(w, served);
     if (p->record < 0) {
         free(p);
         return;
     }
+    if (w->second) {
+        advance(w->second, served);
+        if (!enqueue(w->second, p, served))
+            drop(p);
+        return;
+    }
+    into_air(w->air ? w->air : w, p, served);
+}
+
+static void into_air(struct way *w, struct packet *p, ns_t served)
+{
     struct record *r = &records[p->record];
     r->served = served;
     int lost = is_lost(w, p->length, served);
@@ -224,8 +348,10 @@ void advance(struct way *w, ns_t now)
         else if (arrives)
             cross_arrives(w, c);
         else
-            return;
+            break;
     }
+    if (w->second)
+        advance(w->second, now);
 }
 
 static int is_policed(struct way *w, unsigned length, ns_t now)
@@ -331,9 +457,13 @@ void accept_packet(struct way *w, const unsigned char *bytes, unsigned length)
 ns_t next_event(void)
 {
     ns_t next = n_heap ? heap[0].due : UINT64_MAX;
-    for (struct way *w = ways; w < ways + 2; w++)
+    for (struct way *w = ways; w < ways + 2; w++) {
+        const struct way *second = &seconds[w - ways];
         if (w->head && w->head_done < next) /* cross traffic alone can wait until a packet of ours comes */
             next = w->head_done;
+        if (second->head && second->head_done < next)
+            next = second->head_done;
+    }
     return next;
 }
 

@@ -5,9 +5,12 @@
 #include <time.h>
 
 #define MOST 64              /* steps, outages or cross flows of one way */
+#define MOST_SLOTS 4096      /* of a capacity trace */
 #define LARGEST 2048         /* bytes of a packet: the devices' MTU is 1500 */
 #define READS_IN_A_ROW 16    /* then deliveries get their turn */
 #define S 1000000000ull
+#define FULL 1500             /* bytes of a full packet */
+#define PIE_NS 15000000       /* between two updates: RFC 8033 */
 
 typedef uint64_t ns_t;
 
@@ -30,19 +33,33 @@ struct packet {
 };
 
 struct step { ns_t at; double rate, delay; };
+struct slot { ns_t at; double rate; };
 struct outage { ns_t begin, end; };
 struct cross { ns_t begin, end; double rate; unsigned bytes; ns_t on, off, next; };
 
+/* Active queue management: CoDel (RFC 8289) drops as packets leave, PIE (RFC 8033) as they come. 0 targets: none. */
+struct aqm {
+    ns_t codel, interval, first_above, drop_next;
+    double pie, p, delay_s, allowance_s;
+    ns_t updated;
+    unsigned count;
+    int dropping, ecn;
+};
+
 struct way {
     int in, out;
+    struct way *second, *air; /* a second queue and serializer behind these, if any; whose air follows, NULL: its own */
     struct step steps[MOST];
+    struct slot slots[MOST_SLOTS]; /* rates over time, 0 for none; they rule instead of the steps' rate */
+    int n_slots, slot;
+    struct aqm aqm;
     struct outage outages[MOST];
     struct cross crosses[MOST];
     int n_steps, n_outages, n_crosses, syns;
     uint64_t chance;
     unsigned queue_limit, size_loss_bytes, mtu;
     double loss, p_begin, bad_ns, p_loss, size_loss, reorder, reorder_ns, jitter, policer, bucket, tokens;
-    ns_t mark, mtu_at, idle, filled, last_due, release, bad_until;
+    ns_t mark, mtu_at, idle, filled, last_due, release, bad_until, grant;
     struct packet *head, *tail;
     unsigned queued;
     ns_t head_done, free; /* when the head leaves the serializer; when the one before it did */
@@ -50,7 +67,7 @@ struct way {
 
 struct flying { ns_t due; uint64_t number; struct packet *packet; struct way *way; };
 
-extern struct way ways[2];
+extern struct way ways[2], seconds[2];
 extern struct record *records;
 extern long n_records;
 
