@@ -14,6 +14,8 @@ from tests.causes.spans import NONE, inside, longer, spans
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from multitracer.tables import Mask, Times
     from tests.causes.seen import Transfer
     from tests.causes.spans import Spans
@@ -25,16 +27,20 @@ _FULL_RATE = 0.9
 the window that leaves the gaps; bridged, pairs of segments would look like a full link from 45 % on."""
 _BETWEEN_SENDS_NS = 1_000_000
 """A program that calls send() in a loop is in send() all the time."""
-_EMPTY_BUCKET = 2 * FULL_PACKET
+_USED_TOKENS = 0.8
+"""Of a policer's tokens; with less the transfer left a good part of its contract unused."""
+_PUNCTUAL_NS = 500_000
+"""So late a kernel's timer may let a packet go for which there were tokens: not measured."""
 
 
 # --- the path ---
 
 
 def link(t: Transfer) -> Spans:
-    """Return when our bytes stood in the queue or were in service, or the policer had no token left."""
-    found = [*_full_stretches(t, spans(_stays(t))), *_policed(t)]
-    return spans(found)
+    """Return when our bytes stood in the queue or were in service, at their own interface or on the path, or the
+    policer had no token left."""
+    found = [*_full_stretches(t, spans(_stays(t.packets))), *_policed(t)]
+    return spans([*found, *own_interface(t).tolist()])
 
 
 def link_together(transfers: Sequence[Transfer]) -> Spans:
@@ -42,26 +48,36 @@ def link_together(transfers: Sequence[Transfer]) -> Spans:
     with_data = [each for each in transfers if len(each.packets)]
     if not with_data:
         return NONE
-    busy = spans(np.concatenate([_stays(each) for each in with_data]))
+    busy = spans(np.concatenate([_stays(each.packets) for each in with_data]))
     return spans(_full_stretches(with_data[0], busy))
 
 
-def _stays(t: Transfer) -> Spans:
+def ack_link(t: Transfer) -> tuple[Spans, Spans]:
+    """Return when data of the other direction, of any connection, filled the way back; and when our ACKs waited."""
+    back = t.recording.log[t.recording.log["way"] != t.way]
+    data = back[back["payload"] > 0]
+    if not len(data):
+        return NONE, NONE
+    filled = spans(_full_stretches(t, spans(_stays(data)), way=1 - t.way))
+    return filled, spans(_stays(t.answers), bridge_ns=int(t.floor_rtt_ns(t.begin_ns)))
+
+
+def _stays(packets: NDArray[np.void]) -> Spans:
     """Return from when until when each packet that the link carried was at it; they may overlap."""
-    accepted = t.packets["served_ns"] > 0
-    return np.column_stack((t.enter_ns, t.packets["served_ns"].astype(np.int64)))[accepted]
+    carried = packets[packets["served_ns"] > 0]
+    return np.column_stack((carried["enter_ns"].astype(np.int64), carried["served_ns"].astype(np.int64)))
 
 
-def _bridge_ns(t: Transfer, time_ns: int) -> int:
-    return int(max(_BRIDGE_NS, _BRIDGE_SERVICES * t.data_link.service_ns(time_ns)))
+def _bridge_ns(t: Transfer, time_ns: int, way: int) -> int:
+    return int(max(_BRIDGE_NS, _BRIDGE_SERVICES * t.link(way).service_ns(time_ns)))
 
 
-def _full_stretches(t: Transfer, busy: Spans) -> list[tuple[int, int]]:
-    """Return the stretches of at least one floor RTT in which the link was busy, small gaps bridged."""
+def _full_stretches(t: Transfer, busy: Spans, *, way: int | None = None) -> list[tuple[int, int]]:
+    """Return the stretches of at least one floor RTT in which a way was busy, small gaps bridged."""
     found: list[tuple[int, int]] = []
     if not len(busy):
         return found
-    for begin, end in spans(busy, bridge_ns=_bridge_ns(t, int(busy[0, 0]))).tolist():
+    for begin, end in spans(busy, bridge_ns=_bridge_ns(t, int(busy[0, 0]), t.way if way is None else way)).tolist():
         minimum = t.floor_rtt_ns(begin)
         if end - begin >= minimum:
             found += _dense(busy[(busy[:, 0] >= begin) & (busy[:, 1] <= end)], minimum)
@@ -80,24 +96,45 @@ def _dense(busy: Spans, min_ns: float) -> list[tuple[int, int]]:
 
 
 def _policed(t: Transfer) -> list[tuple[int, int]]:
-    """Return the stretches in which the policer's bucket ran empty in each round trip."""
+    """Return the stretches between two drops of the policer in which nearly all tokens were used.
+
+    A larger window would have brought nothing more then, though the bucket fills a little now and then.
+    """
     told = t.data_link.numbers("policer")
-    if not told:
+    log = t.recording.log[t.recording.log["way"] == t.way]
+    dropped = log["fate"] == FATES.index("policer")
+    if not told or not dropped.any():
         return []
-    rate, size = told[0]
-    level, before, empty = size, t.begin_ns, []
+    drops_ns = log["enter_ns"][dropped].astype(np.int64)
+    passed = np.cumsum(np.where(dropped, 0, log["length"].astype(np.int64)))[dropped]
+    came = np.diff(drops_ns) * told[0][0] / 8e9
+    used = np.diff(passed) >= _USED_TOKENS * came
+    round_ns = t.floor_rtt_ns(t.begin_ns)
+    stretches = np.column_stack((drops_ns[:-1], drops_ns[1:]))[used]
+    return [(int(a), int(b)) for a, b in longer(spans(stretches, bridge_ns=int(round_ns)), round_ns)]
+
+
+def own_interface(t: Transfer) -> Spans:
+    """Return when the shaper on the sender's interface let our packets wait.
+
+    A packet that waited there leaves as soon as the bucket has tokens for it. The bucket is counted from what
+    left, so that a wait begins no earlier than the packet before.
+    """
+    own = t.recording.scenario.get("own")
+    if not own:
+        return NONE
+    rate, size = own["rate_bps"] / 8e9, own["burst_bytes"]
+    level, before, waits = float(size), t.begin_ns, []
     log = t.recording.log
     for packet in log[log["way"] == t.way]:
-        now = int(packet["enter_ns"])
-        level = min(size, level + (now - before) * rate / 8e9)
-        if FATES[packet["fate"]] != "policer":
-            level -= int(packet["length"])
-        if level < _EMPTY_BUCKET:
-            empty.append((now, now + int((_EMPTY_BUCKET - level) * 8e9 / rate)))
+        now, length = int(packet["enter_ns"]), int(packet["length"])
+        level = min(size, level + (now - before) * rate)
+        if level - length < rate * _PUNCTUAL_NS:
+            waits.append((before, now))
+        level = max(0.0, level - length)
         before = now
-    round_ns = t.floor_rtt_ns(t.begin_ns)
-    bridge = int(max(round_ns, _BRIDGE_SERVICES * FULL_PACKET * 8e9 / rate))
-    return [(int(a), int(b)) for a, b in longer(spans(empty, bridge_ns=bridge), round_ns)]
+    bridge_ns = int(max(_BRIDGE_NS, _BRIDGE_SERVICES * FULL_PACKET / rate))
+    return longer(spans(waits, bridge_ns=bridge_ns), t.floor_rtt_ns(t.begin_ns))
 
 
 def _lost(t: Transfer) -> Mask:
@@ -262,11 +299,15 @@ def parts(t: Transfer, at: Times, limits: list[str], nagled: Mask) -> list[str |
     }
     which = {"nagle": nagled} | {name: inside(found, at) for name, found in waits.items()}
     edge, una = t.offered.at(at), t.acked.at(at)
+    at_link = {"host": inside(own_interface(t), at), "policer": inside(spans(_policed(t)), at)}
+    at_link |= {"acks": inside(ack_link(t)[0], at) & ~inside(link(t), at)}
     found: list[str | None] = []
     for i, limit in enumerate(limits):
         part = None
         if limit == "application":
             part = next((name for name, held in which.items() if held[i]), "writes")
+        if limit == "link":
+            part = next((name for name, held in at_link.items() if held[i]), None)
         if limit == "receiver-window" and edge[i] <= una[i]:
             part = "zero"
         found.append(part)

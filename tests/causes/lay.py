@@ -130,6 +130,16 @@ def lay(spaces: Namespaces, told: Scenario) -> None:
             end.lay_routed(told.hosts.gro_ns)
         else:
             end.lay_plain()
+    if told.own:
+        _shape(spaces, "mobile" if told.upload else "fixed", told.own)
+
+
+def _shape(spaces: Namespaces, host: str, own: dict[str, int]) -> None:
+    """Put a token bucket (tc-tbf) on a host's own interface: captured is what has left it."""
+    spaces.run(
+        host, "tc", "qdisc", "add", "dev", DEVICES[host], "root", "tbf", "rate", f"{own['rate_bps']}bit",
+        "burst", str(own["burst_bytes"]), "limit", str(own["queue_bytes"]),
+    )  # fmt: skip
 
 
 def idle_gap(spaces: Namespaces, told: Scenario) -> None:

@@ -47,8 +47,9 @@ class Link:
         return float((steps or self.numbers("step")[:1])[-1][index])
 
     def service_ns(self, time_ns: int, length: int = FULL_PACKET) -> float:
-        """Return how long the serializer has a packet."""
-        return length * 8e9 / self._step(1, time_ns)
+        """Return how long the slower serializer has a packet, at the mean rate where it varies."""
+        rates = [self._step(1, time_ns), *(rate for rate, _ in self.numbers("second"))]
+        return length * 8e9 / min(rates)
 
     def delay_ns(self, time_ns: int) -> float:
         """Return the delay after the serializer."""

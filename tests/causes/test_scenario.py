@@ -7,42 +7,42 @@ from dataclasses import asdict
 
 import pytest
 
-from tests.causes.kinds import FIRST, KINDS, TERRITORIES, UNSEEN, kind_of
+from tests.causes.kinds import KINDS, RANGE, TERRITORIES, UNSEEN, kind_of
 from tests.causes.scenario import Hosts, scenario
 from tests.causes.truth import LIMITS
 
-_OF_FIRST = [scenario(seed) for seed in range(10 * len(FIRST))]
-_OF_TERRITORIES = [
-    scenario(10_000 + 2_000 * number + place)
+_OF_FIRST = [scenario(seed) for seed in range(10 * len(TERRITORIES[0]))]
+_OF_OTHERS = [
+    scenario(RANGE * number + place)
     for number, kinds in enumerate(TERRITORIES)
     for place in range(3 * len(kinds))
+    if number
 ]
-_SOME = _OF_FIRST + _OF_TERRITORIES
+_SOME = _OF_FIRST + _OF_OTHERS
 
 
 def test_a_seed_is_the_same_recording_whenever_it_is_drawn() -> None:
     assert [asdict(scenario(seed)) for seed in range(5)] == [asdict(each) for each in _SOME[:5]]
-    assert asdict(scenario(1)) != asdict(scenario(1 + len(FIRST)))
+    assert asdict(scenario(1)) != asdict(scenario(1 + len(TERRITORIES[0])))
 
 
 def test_kinds_take_turns_and_build_in_every_limit() -> None:
     assert set(Counter(each.kind for each in _OF_FIRST).values()) == {10}
     assert {each.limit for each in _OF_FIRST} == set(LIMITS) - {"unknown"}
-    assert set(Counter(each.kind for each in _OF_TERRITORIES).values()) == {3}
+    assert set(Counter(each.kind for each in _OF_OTHERS).values()) == {3}
     assert len({kind.name for kind in KINDS}) == len(KINDS)
 
 
-def test_a_seed_that_nobody_looks_at_is_of_the_kind_of_one_that_is_looked_at() -> None:
-    assert kind_of(43).name == kind_of(0).name == "short-queue"
-    assert kind_of(UNSEEN + 5).name == kind_of(10_005).name
-    assert asdict(scenario(UNSEEN + 5)) != asdict(scenario(10_005))
-    for seed in (10_000 + 2_000 * len(TERRITORIES), 30_000):
-        with pytest.raises(ValueError, match="no kind has seed"):
-            kind_of(seed)
+def test_each_million_of_seeds_has_kinds_of_its_own_that_take_turns() -> None:
+    assert kind_of(43).name == kind_of(0).name == kind_of(95_417).name == "short-queue"
+    assert kind_of(RANGE).name == kind_of(RANGE + len(TERRITORIES[1])).name == "cellular-bulk"
+    assert asdict(scenario(RANGE + UNSEEN)) != asdict(scenario(RANGE + UNSEEN + len(TERRITORIES[1])))
+    with pytest.raises(ValueError, match="no kind has seed"):
+        kind_of(RANGE * len(TERRITORIES))
 
 
 def test_a_trace_of_capacity_is_around_its_rate_and_moves_on_at_last() -> None:
-    for each in _OF_TERRITORIES:
+    for each in _OF_OTHERS:
         rates = [setting[3] for setting in each.path if setting[1] == "trace"]
         if rates:
             assert 0.6 < sum(rates) / len(rates) / each.rate_bps < 1.5

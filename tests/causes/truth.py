@@ -97,6 +97,8 @@ class Verdict:
         in_send = inside(found["send"], at)
         unsent = holds.unsent(t, at, in_send=in_send)
         self._window_limits(found["link"])
+        filled, wait = holds.ack_link(t)
+        self._set(inside(filled, at) & inside(wait, at) & outstanding, "link")
         self._set(holds.waits_for_program(t, at, unsent), "application")
         self._nagled = holds.is_nagled(t, at, unsent)
         self._set(self._nagled, "application")
