@@ -33,6 +33,8 @@ _BLOATED_ROUNDS, _SHORT_ROUNDS = 2.0, 1.5
 _INITIAL_WINDOW = 10
 """Packets (RFC 6928) that any queue must hold: fewer are no fault of it, however long a slow link needs."""
 _LEAST_SILENCE_S = 0.3
+_DELAYED_NS = 20_000_000
+"""Half of the least time for which Linux delays an ACK."""
 _MIN_PACKETS, _LASTS_NS, _MUCH_OF_A_RATE = 50, 700_000_000, 1.5
 """On both sides of a step of the rate; less is slight."""
 _MIN_SHARED = 0.1
@@ -158,8 +160,16 @@ def _of_time(t: Transfer, intervals: list[Interval]) -> dict[str, bool | None]:
     found = {kind: _amount(spent[key] / total, minimum=_MUCH, none=_LITTLE) for kind, key in _OF_LIMITS.items()}
     for role in ("client", "server"):
         found[f"{role}-think-time"] = _amount(_thought_ns(t, role) / total, minimum=_MUCH, none=_LITTLE)
+    if found["nagle-delayed-ack"] and not _is_delayed(t, intervals):
+        found["nagle-delayed-ack"] = None
     zero_s = spent["receiver-window", "zero"] / 1e9
     return found | {"zero-window": _amount(zero_s, minimum=_LEAST_SILENCE_S)}
+
+
+def _is_delayed(t: Transfer, intervals: list[Interval]) -> bool:
+    """Return whether ACKs that Nagle's rule waited for mostly took longer than the path and its jitter need."""
+    waits_ns = [end - begin for begin, end, limit, part in intervals if (limit, part) == ("application", "nagle")]
+    return float(np.median(waits_ns)) >= t.floor_rtt_ns(t.begin_ns) + _DELAYED_NS
 
 
 def _thought_ns(t: Transfer, role: str) -> int:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _NS = 1_000_000_000
 _TRACE_S = 45.0
 """Longer than any recording; the last rate stays."""
+_MOST_BYTES = 15_000_000
+"""Of a bulk transfer: some seconds of the fastest of these links."""
 
 
 # --- paths ---
@@ -81,7 +83,7 @@ def _back_bps(d: Draw) -> float:
 
 
 def _bulk(d: Draw) -> None:
-    d.bulk()
+    d.bulk(min(d.size(), _MOST_BYTES))
 
 
 def _writes(d: Draw, share: float, every_s: float, size: int, spread: float = 0.0) -> None:
@@ -134,7 +136,7 @@ def _loss(d: Draw) -> None:
     p = (1.2 * MSS / (rate * d.rtt_s)) ** 2
     d.data.append(["loss", min(0.04, max(0.001, p))])
     d.finding = "random-loss"
-    d.bulk(d.size(rate))
+    d.bulk(d.size(0.7 * rate))
 
 
 _PATHS: dict[str, Callable[[Draw], None]] = {"cellular": _cellular, "wifi": _wifi, "satellite": _satellite}
