@@ -1,4 +1,6 @@
-"""The truth about several connections: what limited the time in which any of them was not finished.
+"""The truth about several transfers: both directions of a connection, or connections that are one piece of work.
+
+What limited several connections is what limited the time in which any of them was not finished.
 
 Connections belong together as long as no two seconds pass without an unfinished transfer. Of each it is the
 larger direction that counts. An instant is parted equally among the limits of the transfers active in it; but
@@ -23,7 +25,43 @@ _APART_NS = 2_000_000_000
 _OF_ONE = ("slow-start", "congestion-window", "recovery")
 """What holds one transfer back while others go on."""
 
+_THEIRS = ("application", "handshake", "unknown")
+"""What the other direction is limited by when it explains nothing."""
+
 Document = dict[str, Any]
+
+
+def joint(transfers: Sequence[Document]) -> Document:
+    """Return what limited the larger direction of a connection (the first), or the other where that waits for it.
+
+    While the larger direction waits for its program, and that for the other end to go on, the limit of the other
+    direction takes the place. So does all of it after the larger one ended.
+    """
+    intervals = [(*each, transfers[0]["way"]) for each in transfers[0]["intervals"]]
+    for other in transfers[1:2]:
+        end = intervals[-1][1]
+        theirs = [(*each, other["way"]) for each in other["intervals"]]
+        own = [cut for each in intervals for cut in _cut(each, theirs)]
+        intervals = own + [(max(each[0], end), *each[1:]) for each in theirs if each[1] > end]
+    total = sum(each[1] - each[0] for each in intervals)
+    shares: dict[str, float] = {}
+    for begin, until, limit, *_ in intervals:
+        shares[limit] = shares.get(limit, 0.0) + (until - begin) / total
+    largest = sorted(shares.items(), key=lambda item: -item[1])
+    return {"total_s": total / 1e9, "shares": {k: round(v, 5) for k, v in largest}, "intervals": intervals}
+
+
+def _cut(interval: Sequence[Any], theirs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Return an interval in which those of the other direction took their place."""
+    begin, end, limit, part = interval[:4]
+    waits = limit == "application" and part in ("peer", "writes")
+    found: list[tuple[Any, ...]] = []
+    for each in theirs if waits else ():
+        since, until = max(begin, each[0]), min(end, each[1])
+        if since < until and (each[2] not in _THEIRS or each[3] == "nagle"):
+            found += [(begin, since, *interval[2:]), (since, until, *each[2:])]
+            begin = until
+    return [each for each in [*found, (begin, end, *interval[2:])] if each[0] < each[1]]
 
 
 def group(transfers: Sequence[Document], busy: Mapping[str, Spans] = MappingProxyType({})) -> Document:

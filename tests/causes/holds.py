@@ -131,14 +131,14 @@ def own_interface(t: Transfer) -> Spans:
     log = t.recording.log[t.recording.log["way"] == t.way]
     enter_ns = log["enter_ns"].astype(np.int64)
     first = np.flatnonzero(np.diff(enter_ns, prepend=enter_ns[0] - _AT_ONCE_NS - 1) > _AT_ONCE_NS)
-    ethernet = _ETHERNET_BYTES if t.recording.scenario["hosts"].get("offload") else 0
+    ethernet = _ETHERNET_BYTES if t.recording.scenario.get("hosts", {}).get("offload") else 0
     bytes_ = np.add.reduceat(log["length"].astype(np.int64) + ethernet, first)
     level, before, waits = float(size), t.begin_ns, []
     for now, length in zip(enter_ns[first].tolist(), bytes_.tolist(), strict=True):
-        level = min(size, level + (now - before) * rate)
-        if level - length < rate * _PUNCTUAL_NS:
+        came = level + (now - before) * rate  # more than the bucket holds, if it was full before
+        if came - length < rate * _PUNCTUAL_NS:
             waits.append((before, now))
-        level = max(0.0, level - length)
+        level = max(0.0, min(size, came) - length)
         before = now
     bridge_ns = int(max(_BRIDGE_NS, _BRIDGE_SERVICES * FULL_PACKET / rate))
     return longer(spans(waits, bridge_ns=bridge_ns), t.floor_rtt_ns(t.begin_ns))

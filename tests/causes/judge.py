@@ -108,7 +108,7 @@ def asked_for(transfer: Document) -> list[str]:
     client = transfer.get("client", CLIENT)
     host = f"[{client}]" if ":" in client else client
     options = ["-c", f"{host}:{transfer['client_port']}"]
-    if not transfer["bytes"]:
+    if not transfer["bytes"] or "joint" in transfer:
         return options
     return [*options, "--direction", "forward" if transfer["way"] == "up" else "reverse"]
 
@@ -183,13 +183,18 @@ def _answer(judged: Judged, folder: Path, truth: Document, options: list[str]) -
 
 
 def _in_view(transfer: Document, view: str) -> list[Any] | None:
-    """Return the true intervals of a view: an end sees its first packet to its last."""
+    """Return the true intervals of a view: an end sees its first packet to its last.
+
+    Where the connection as a whole is judged, both ends see it to its end.
+    """
+    told = transfer.get("joint", transfer)["intervals"]
     if view == "both":
-        return list(transfer["intervals"])
+        return list(told)
     seen = transfer["at_receiver_ns" if view == "receiver" else "at_sender_ns"]
     if seen is None:
         return None
-    clipped = [(max(begin, seen[0]), min(end, seen[1]), *rest) for begin, end, *rest in transfer["intervals"]]
+    until = told[-1][1] if "joint" in transfer else seen[1]
+    clipped = [(max(begin, seen[0]), min(end, until), *rest) for begin, end, *rest in told]
     return [each for each in clipped if each[0] < each[1]] or None
 
 
@@ -199,7 +204,7 @@ def _shares(transfer: Document, intervals: list[Any], view: str) -> dict[str, fl
         return {"unknown": 1.0}
     total = sum(end - begin for begin, end, *_ in intervals)
     found: dict[str, float] = {}
-    for begin, end, limit, _ in intervals:
+    for begin, end, limit, *_ in intervals:
         found[limit] = found.get(limit, 0.0) + (end - begin) / total
     return found
 
@@ -216,7 +221,7 @@ def _agreed(ours: list[Document], true: list[Any], late_ns: int) -> dict[str, tu
     found: dict[str, tuple[float, float]] = {}
     for limit in {interval["limit"] for interval in ours}:
         said = [(i["begin_ns"], i["end_ns"]) for i in ours if i["limit"] == limit]
-        held = spans([(begin, end) for begin, end, name, _ in true if name == limit])
+        held = spans([(begin, end) for begin, end, name, *_ in true if name == limit])
         right = max(_shared_ns(said, held, shift) for shift in {0, late_ns})
         found[limit] = (sum(end - begin for begin, end in said) / 1e9, right / 1e9)
     return found

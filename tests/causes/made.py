@@ -33,6 +33,7 @@ class Made:
         self._control = control
         self.path = [[way, "step", 0, RATE_BPS, int(DELAY_S * NS)] for way in ("up", "down")]
         self.path += more or []
+        self.own: dict[str, int] = {}
         self._rows: list[tuple[Any, ...]] = []
         self._calls: list[list[Any]] = []
 
@@ -92,4 +93,4 @@ class Made:
     def _scenario(self) -> dict[str, Any]:
         plan: dict[str, dict[str, Any]] = {"client": {}, "server": {}}
         told = {"kind": "made", "limit": "", "finding": None, "upload": self._upload}
-        return told | {"control": self._control, "path": self.path, "plan": plan}
+        return told | {"control": self._control, "path": self.path, "plan": plan, "own": self.own}

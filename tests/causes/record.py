@@ -1,6 +1,7 @@
 """Records a scenario: NAME/session is what the program gets to see, NAME/truth what it does not.
 
-    session/  manifest.json, clocks.jsonl, mobile/ and fixed/ with tcp-0.pcap, tcp_info.jsonl at the sender
+    session/  manifest.json, clocks.jsonl, mobile/ and fixed/ with tcp-0.pcap, tcp_info.jsonl at the sender,
+              at both where the connection as a whole is judged
     truth/    scenario.json, path.bin, client.json and server.json (journals), counters.json
 
 A recording has a temporary name until it is whole. One that the machine disturbed is given up, with why.
@@ -142,11 +143,12 @@ def _start_collectors(recording: Recording, told: Scenario) -> None:
             "--time-stamp-precision", "nano", "-w", str(recording.folder / host / "tcp-0.pcap"), "tcp",
         ]  # fmt: skip
         recording.collect("tcpdump", host, argv, ready="listening on", version=version)
-    sender = "mobile" if told.upload else "fixed"
-    log = recording.folder / sender / "tcp_info.jsonl"
-    argv = [_PYTHON, "-m", "collectors.tcp_info", "--port", str(PORT), "--hz", _HZ, "--look", _HZ]
-    recording.collect("tcp_info", sender, [*argv, "--output", str(log)], ready="", version="")
-    _wait_for(log)
+    for host in DEVICES:
+        if told.whole or told.upload == (host == "mobile"):
+            log = recording.folder / host / "tcp_info.jsonl"
+            argv = [_PYTHON, "-m", "collectors.tcp_info", "--port", str(PORT), "--hz", _HZ, "--look", _HZ]
+            recording.collect("tcp_info", host, [*argv, "--output", str(log)], ready="", version="")
+            _wait_for(log)
 
 
 def _wait_for(log: Path) -> None:

@@ -87,6 +87,8 @@ class Scenario:
     hosts: Hosts = field(default_factory=Hosts)
     own: dict[str, int] = field(default_factory=dict)
     """The shaper on the data sender's own interface, if there is one: `rate_bps`, `burst_bytes`, `queue_bytes`."""
+    whole: bool = False
+    """Whether the connection as a whole is judged, not its larger direction alone."""
 
 
 class Draw:
@@ -113,6 +115,7 @@ class Draw:
         """Rate of the way back, if a kind tells it."""
         self.back_queue = _BACK_QUEUE
         self.own: dict[str, int] = {}
+        self.whole = False
 
     def log(self, minimum: float, most: float) -> float:
         """Return a number whose logarithm is uniform."""
@@ -167,7 +170,7 @@ class Draw:
             rate_bps=int(self.rate_bps), rtt_ns=int(self.rtt_s * 1e9), queue_bytes=queue_bytes,
             congestion_control=self.congestion_control, timestamps=self.timestamps,
             path=self._path(seed, queue_bytes), sysctls=self._sysctls(), plan=self._plan(hosts), hosts=hosts,
-            own=self.own,
+            own=self.own, whole=self.whole,
         )  # fmt: skip
 
     def _path(self, seed: int, queue_bytes: int) -> list[Setting]:

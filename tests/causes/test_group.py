@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.causes.group import group
+from tests.causes.group import group, joint
 
 _S = 1_000_000_000
 
@@ -45,3 +45,22 @@ def test_while_the_link_is_full_of_them_no_window_of_one_holds_back_their_work()
     found = group([one, other], {"down": np.array([[1, 3], [4, 5]]) * _S, "up": np.array([[0, 5]]) * _S})
     want = {"link": 0.4, "congestion-window": 0.2, "receiver-window": 0.2, "recovery": 0.1, "application": 0.1}
     assert found["shares"] == pytest.approx(want)
+
+
+def test_what_the_larger_direction_waits_for_is_told_by_the_other() -> None:
+    answers = [(0, 1, "link", None), (1, 3, "application", "peer"), (3, 4, "application", "think")]
+    requests = [
+        (0, 1, "application", "peer"), (1, 1.5, "application", "writes"), (1.5, 4, "recovery", None),
+        (4, 10, "outage", None),
+    ]  # fmt: skip
+    ways = [
+        {"way": way, "intervals": [(int(begin * _S), int(end * _S), *rest) for begin, end, *rest in intervals]}
+        for way, intervals in (("down", answers), ("up", requests))
+    ]
+    found = joint(ways)
+    assert found["total_s"] == 10
+    assert found["shares"] == {"outage": 0.6, "application": 0.15, "recovery": 0.15, "link": 0.1}
+    assert [(each[2], each[4]) for each in found["intervals"]] == [
+        ("link", "down"), ("application", "down"), ("recovery", "up"), ("application", "down"), ("outage", "up"),
+    ]  # fmt: skip
+    assert joint(ways[:1])["shares"] == {"application": 0.75, "link": 0.25}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.causes.made import MSS, Made
+from tests.causes.made import MSS, RATE_BPS, Made
 from tests.causes.truth import truth
 
 if TYPE_CHECKING:
@@ -136,17 +136,59 @@ def test_a_program_whose_last_send_never_ended_limits_the_time_before_it(tmp_pat
     assert seconds["outage"] == pytest.approx(2.1, abs=0.01)
 
 
-def test_a_policer_that_is_out_of_tokens_in_each_round_trip_is_the_link(tmp_path: Path) -> None:
-    """The bucket fills again between the bursts; still a larger window would have brought nothing sooner."""
-    each_round, round_s = 10, 0.11
+def _policed(folder: Path, used: int, *, each_round: int = 10, round_s: float = 0.11) -> dict[str, float]:
+    """Return the seconds of a transfer that uses so many of the ten packets of its contract in each round trip."""
     rate_bps = each_round * (MSS + 40) * 8 / round_s
-    made = Made(tmp_path, more=[["up", "policer", rate_bps, 20 * (MSS + 40)]])
+    made = Made(folder, more=[["up", "policer", rate_bps, 20 * (MSS + 40)]])
     begin_s = made.handshake()
     made.call("send", begin_s, begin_s + 3, 400 * MSS)
     for round_ in range(20):
-        for place in range(each_round + 5):  # the last five are dropped and go first in the next round
-            dropped = place >= each_round and round_ >= 2
+        for place in range(used + 5):  # the last five are dropped and go first in the next round
+            dropped = place >= used and round_ >= 2
             fate = "policer" if dropped else "delivered"
-            made.segment(begin_s + round_ * round_s + place * 0.0005, round_ * each_round + place, fate=fate)
-    seconds = _seconds(_told(made))
-    assert seconds["link"] == pytest.approx(18 * round_s, rel=0.15)
+            made.segment(begin_s + round_ * round_s + place * 0.0005, round_ * used + place, fate=fate)
+    return _seconds(_told(made))
+
+
+def test_a_policer_is_the_link_while_nearly_all_tokens_are_used(tmp_path: Path) -> None:
+    """The bucket fills again between the bursts; still a larger window would have brought nothing sooner."""
+    assert _policed(tmp_path / "all", 10)["link"] == pytest.approx(18 * 0.11, rel=0.15)
+    assert _policed(tmp_path / "most", 9)["link"] == pytest.approx(18 * 0.11, rel=0.15)
+    assert _policed(tmp_path / "half", 5).get("link", 0) < 0.2
+
+
+def _shaped(folder: Path, *, apart_s: float, at_once: int) -> dict[str, float]:
+    """Return the seconds of an upload through a shaper of a tenth of the link's rate, on its own interface."""
+    made = Made(folder)
+    made.own = {"rate_bps": RATE_BPS // 10, "burst_bytes": at_once * (MSS + 40), "queue_bytes": 30_000}
+    begin_s = made.handshake()
+    made.call("send", begin_s, begin_s + 0.0001, 200 * MSS)
+    for number in range(200):
+        made.segment(begin_s + number // at_once * apart_s * at_once + number % at_once * 0.0001, number)
+    return _seconds(_told(made))
+
+
+@pytest.mark.parametrize("at_once", [1, 8])
+def test_a_shaper_on_the_senders_own_interface_is_the_link(tmp_path: Path, at_once: int) -> None:
+    full = _shaped(tmp_path / "full", apart_s=0.01, at_once=at_once)
+    assert full["link"] == pytest.approx(2, abs=0.3)
+    assert _shaped(tmp_path / "half", apart_s=0.02, at_once=at_once).get("link", 0) == 0
+
+
+def test_an_upload_that_fills_the_way_of_the_acks_is_the_link(tmp_path: Path) -> None:
+    shares = {}
+    for other in (False, True):
+        made = Made(tmp_path / str(other))
+        begin_s = made.handshake()
+        made.call("send", begin_s, begin_s + 0.0001, 40 * MSS)
+        for round_ in range(10):
+            for place in range(4):
+                at_s = begin_s + 0.3 * round_ + 0.001 * place
+                made.packet(0, at_s, first=(4 * round_ + place) * MSS, payload=MSS)
+                made.packet(1, at_s + 0.052, ack=(4 * round_ + place + 1) * MSS, waits_s=0.19)
+        for number in range(3000 if other else 0):
+            made.packet(1, begin_s + 0.001 * number, first=number * MSS, payload=MSS, waits_s=0.19)
+        shares[other] = truth(made.save())["transfers"]
+    alone, beside = (next(t for t in shares[other] if t["way"] == "up")["shares"] for other in (False, True))
+    assert alone.get("link", 0) < 0.1
+    assert beside["link"] > 0.7

@@ -19,7 +19,7 @@ import numpy as np
 
 from tests.causes import holds
 from tests.causes.faults import faults
-from tests.causes.group import group
+from tests.causes.group import group, joint
 from tests.causes.path import WAYS, lateness_p99_ns
 from tests.causes.seen import Recording, Transfer
 from tests.causes.spans import inside
@@ -222,6 +222,9 @@ def truth(folder: Path) -> dict[str, Any]:
     found = list(recording.transfers())
     transfers = [_document(each) for each in found]
     transfers.sort(key=lambda each: (each["client_port"] in recording.beside, -each["bytes"]))
+    if recording.scenario.get("whole"):
+        port = transfers[0]["client_port"]
+        transfers[0]["joint"] = joint([each for each in transfers if each["client_port"] == port])
     return {
         "kind": recording.scenario["kind"],
         "upload": recording.scenario["upload"],
