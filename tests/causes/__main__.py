@@ -74,7 +74,8 @@ def _judge(folder: Path, chosen: argparse.Namespace) -> None:
         if not (each / "truth" / "truth.json").exists():
             write(each)
         truth = json.loads((each / "truth" / "truth.json").read_text())
-        faults[each.name] = truth["transfers"][0]["faults"]
+        judged_one = truth["transfers"][0]
+        faults[each.name] = judged_one.get("joint", judged_one)["faults"]
         controls |= {each.name} if truth["control"] else set()
         judged += _verdicts(each, truth, results / f"{each.name}.json", chosen)
     (results / "tables.md").write_text(page(judged, faults, controls))

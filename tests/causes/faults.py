@@ -71,6 +71,20 @@ def faults(t: Transfer, intervals: list[Interval], fates: dict[str, dict[str, in
         **_of_idle_gaps(intervals, fates),
         **_of_the_link(t, intervals),
     }
+    return _told(found)
+
+
+def faults_of_both(t: Transfer, intervals: list[Interval], each_way: list[dict[str, bool]]) -> dict[str, bool]:
+    """Return which findings are true of a connection: those of either direction, and those of its time."""
+    kinds = {kind for of_way in each_way for kind in of_way}
+    found: dict[str, bool | None] = {}
+    for kind in sorted(kinds):
+        values = [of_way.get(kind) for of_way in each_way]
+        found[kind] = True if any(values) else None if None in values else False
+    return _told({**found, **_of_time(t, intervals)})
+
+
+def _told(found: Mapping[str, bool | None]) -> dict[str, bool]:
     return {kind: value for kind, value in found.items() if value is not None}
 
 

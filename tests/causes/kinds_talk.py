@@ -49,7 +49,7 @@ def _messages(d: Draw) -> float:
     """Let both exchange small messages; return how often."""
     _ample(d)
     d.again(rtt=(0.03, 0.3))
-    every_s = d.log(0.15, 0.8)
+    every_s = d.log(0.1, 0.6)
     message, reply = int(d.log(20, 200)), int(d.log(20, 600))
     ask: list[Operation] = [["send", message], ["recv", reply], ["wait", every_s, "pace"]]
     _talk(d, max(3, int(d.seconds / (every_s + d.rtt_s))), ask, [["recv", message], ["send", reply]])
@@ -65,13 +65,13 @@ def small_messages(d: Draw) -> None:
 def small_messages_outage(d: Draw) -> None:
     """The radio is gone for most of the time in which small messages should go."""
     _messages(d)
-    begin_s, length_s = d.random.uniform(0.5, 1.5), d.log(4, 8)
+    begin_s, length_s = d.random.uniform(0.5, 1.5), d.log(5, 9)
     for way in (d.data, d.acks):
         way.append(["outage", int(begin_s * _NS), int((begin_s + length_s) * _NS)])
     d.finding = "outage"
     count = d.plan["connections"][0]["client"][0][1]
     for role in ("client", "server"):
-        d.plan["connections"][0][role][0][1] = min(count, 12)
+        d.plan["connections"][0][role][0][1] = min(count, 8)
 
 
 @_kind("application", control=True)
@@ -117,8 +117,8 @@ def posts_over_a_thin_way(d: Draw) -> None:
 def lost_requests(d: Draw) -> None:
     """Small requests get lost, and nothing follows them that would tell it: each waits for a timer."""
     _ample(d)
-    d.again(rtt=(0.005, 0.025))
-    d.acks.append(["loss", d.log(0.12, 0.25)])
+    d.again(rtt=(0.005, 0.015))
+    d.acks.append(["loss", d.log(0.2, 0.35)])
     size = int(d.log(300, 4000))
     _talk(d, int(d.seconds / 0.08), [["send", 250], ["recv", size]], [["recv", 250], ["send", size]])
 

@@ -94,18 +94,22 @@ class Recording:
         return {journal["local_port"] for journal, plan in made if plan.get("beside")}
 
     @cached_property
-    def polls(self) -> list[dict[str, Any]]:
-        """The sender's kernel, poll by poll, each with its time and the client's port."""
-        sender = "mobile" if self.scenario["upload"] else "fixed"
-        file = self.folder / "session" / sender / "tcp_info.jsonl"
+    def polls(self) -> dict[str, list[dict[str, Any]]]:
+        """Each host's kernel, poll by poll, each with its time and the client's port; none where it was not asked."""
+        return {host: self._polled(host) for host in ("mobile", "fixed")}
+
+    def _polled(self, host: str) -> list[dict[str, Any]]:
+        file = self.folder / "session" / host / "tcp_info.jsonl"
+        if not (file.exists() or file.with_name(f"{file.name}.gz").exists()):
+            return []
         records = [json.loads(line) for line in read_bytes(file).splitlines()]
         clock = next(r for r in records if r["kind"] == "clock")
         to_realtime = clock["realtime_ns"] - (clock["monotonic_before_ns"] + clock["monotonic_after_ns"]) // 2
-        polled = [self._poll(r, to_realtime) for r in records if r["kind"] == "reading" and r["raw"]]
+        here = "local_port" if host == "mobile" else "remote_port"
+        polled = [self._poll(r, to_realtime, here) for r in records if r["kind"] == "reading" and r["raw"]]
         return sorted(polled, key=lambda poll: poll["time_ns"])
 
-    def _poll(self, record: dict[str, Any], to_realtime: int) -> dict[str, Any]:
-        here = "local_port" if self.scenario["upload"] else "remote_port"
+    def _poll(self, record: dict[str, Any], to_realtime: int, here: str) -> dict[str, Any]:
         fields = decode_tcp_info(base64.b64decode(record["raw"]))
         time_ns = (record["read_before_ns"] + record["read_after_ns"]) // 2 + to_realtime
         return fields | {"time_ns": time_ns, "client_port": record[here]}
@@ -292,8 +296,7 @@ class Transfer:
 
     @cached_property
     def polls(self) -> dict[str, Times]:
-        """The kernel's variables, an array for each, if it is this sender that was polled."""
-        mine = [p for p in self.recording.polls if p["client_port"] == self.port and p["state"] not in (2, 3)]
-        if self.recording.scenario["upload"] != (self.way == 0):
-            mine = []
+        """The kernel's variables, an array for each, empty if it was not this sender that was polled."""
+        polls = self.recording.polls["mobile" if self.way == 0 else "fixed"]
+        mine = [p for p in polls if p["client_port"] == self.port and p["state"] not in (2, 3)]
         return {name: np.array([p[name] for p in mine], np.int64) for name in ("time_ns", *_POLLED)}

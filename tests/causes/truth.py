@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tests.causes import holds
-from tests.causes.faults import faults
+from tests.causes.faults import faults, faults_of_both
 from tests.causes.group import group, joint
 from tests.causes.path import WAYS, lateness_p99_ns
 from tests.causes.seen import Recording, Transfer
@@ -223,8 +223,7 @@ def truth(folder: Path) -> dict[str, Any]:
     transfers = [_document(each) for each in found]
     transfers.sort(key=lambda each: (each["client_port"] in recording.beside, -each["bytes"]))
     if recording.scenario.get("whole"):
-        port = transfers[0]["client_port"]
-        transfers[0]["joint"] = joint([each for each in transfers if each["client_port"] == port])
+        transfers[0]["joint"] = _whole(transfers, found)
     return {
         "kind": recording.scenario["kind"],
         "upload": recording.scenario["upload"],
@@ -236,6 +235,15 @@ def truth(folder: Path) -> dict[str, Any]:
         "transfers": transfers,
         "group": group(transfers, {way: _busy(found, number) for number, way in enumerate(WAYS)}),
     }
+
+
+def _whole(documents: list[dict[str, Any]], transfers: list[Transfer]) -> dict[str, Any]:
+    """Return the truth about both directions of the first document's connection."""
+    mine = [each for each in documents if each["client_port"] == documents[0]["client_port"]]
+    told = joint(mine)
+    intervals = [(begin, end, limit, part) for begin, end, limit, part, _ in told["intervals"]]
+    (first,) = (t for t in transfers if t.port == mine[0]["client_port"] and WAYS[t.way] == mine[0]["way"])
+    return told | {"faults": faults_of_both(first, intervals, [each["faults"] for each in mine])}
 
 
 def _busy(transfers: list[Transfer], way: int) -> Spans:
