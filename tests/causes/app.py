@@ -8,7 +8,8 @@
   answer), `pace` (its own rhythm) or `idle`,
 - `repeat N OPERATIONS`, `acked` (until nothing is unacknowledged), `close`, `reset`.
 
-A connection that is planned with `after_s` is opened so long after the program began, at the earliest.
+A connection that is planned with `after_s` is opened so long after the program began, at the earliest; with
+`congestion_control` both ends have that one.
 Sends stop when the plan's `most_s` is over. The journal has, for each connection, `calls`: name, begin and
 end (CLOCK_REALTIME, ns) and bytes; and the kernel's `tcp_info` before it was closed, in base64.
 """
@@ -155,8 +156,8 @@ class Host:
         self._deadline = self._begin + plan["most_s"]
         self._family = socket.AF_INET6 if ":" in plan["address"] else socket.AF_INET
 
-    def _adjust(self, sock: socket.socket) -> None:
-        options = self._plan[self._role]
+    def _adjust(self, sock: socket.socket, planned: Document) -> None:
+        options = self._plan[self._role] | {k: v for k, v in planned.items() if k == "congestion_control"}
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, options["congestion_control"].encode())
         for name, key in (("rcvbuf", socket.SO_RCVBUF), ("sndbuf", socket.SO_SNDBUF)):
             if options.get(name):
@@ -177,12 +178,13 @@ class Host:
             signal.pause()
         server = socket.socket(self._family)
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._adjust(server)
+        self._adjust(server, {})
         server.bind(("", self._plan["port"]))
         server.listen(64)
         print("ready", flush=True)
         for planned in self._plan["connections"]:
             sock, _ = server.accept()
+            self._adjust(sock, planned)
             connection = self._add(sock)
             threading.Thread(target=connection.run, args=(planned["server"],), daemon=True).start()
         while True:
@@ -210,7 +212,7 @@ class Host:
                 return
             time.sleep(max(0.0, self._begin + planned.get("after_s", 0.0) - time.monotonic()))
             sock = socket.socket(self._family)
-            self._adjust(sock)
+            self._adjust(sock, planned)
             connection = self._add(sock)
             begin_ns = time.time_ns()
             try:

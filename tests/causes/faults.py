@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tests.causes.holds import ack_link
 from tests.causes.path import DELIVERED, FATES
 
 if TYPE_CHECKING:
@@ -108,7 +109,12 @@ def _of_packets(t: Transfer) -> dict[str, bool | None]:
 
 
 def _bloated(t: Transfer, arrived: NDArray[np.void]) -> bool | None:
-    """Return whether a queue was far too long; left out between, and where an initial window fills it."""
+    """Return whether a queue was far too long; left out between, and where an initial window fills it.
+
+    That is the queue of the data, or that of their ACKs where an upload fills their way.
+    """
+    if _acks_are_late(t):
+        return True
     enter_ns = arrived["enter_ns"].astype(np.int64)
     waits_ns = arrived["served_ns"].astype(np.int64) - enter_ns
     median_ns, high_ns = np.quantile(waits_ns, (0.5, 0.95)).tolist() if len(arrived) else (0.0, 0.0)
@@ -118,6 +124,15 @@ def _bloated(t: Transfer, arrived: NDArray[np.void]) -> bool | None:
         return True if np.median(waits_ns / np.array(services_ns)) >= _INITIAL_WINDOW else None
     short = high_ns <= max(_SHORT_NS, _SHORT_ROUNDS * floor_ns)
     return False if short and not _has_ack_queue(t) else None
+
+
+def _acks_are_late(t: Transfer) -> bool:
+    """Return whether data of the other direction let ACKs wait as long as in a queue far too long."""
+    if not len(ack_link(t)[0]):
+        return False
+    served = t.answers[t.answers["served_ns"] > 0]
+    waits_ns = served["served_ns"].astype(np.int64) - served["enter_ns"].astype(np.int64)
+    return float(np.median(waits_ns)) >= max(_BLOATED_NS, _BLOATED_ROUNDS * t.floor_rtt_ns(t.begin_ns))
 
 
 def _has_ack_queue(t: Transfer) -> bool:

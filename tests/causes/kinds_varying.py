@@ -14,7 +14,9 @@ from tests.causes.scenario import MSS, Draw, Kind, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeAlias
 
+Narrows: TypeAlias = "Callable[[Draw], None]"
 _NS = 1_000_000_000
 _TRACE_S = 45.0
 """Longer than any recording; the last rate stays."""
@@ -139,8 +141,8 @@ def _loss(d: Draw) -> None:
     d.bulk(d.size(0.7 * rate))
 
 
-_PATHS: dict[str, Callable[[Draw], None]] = {"cellular": _cellular, "wifi": _wifi, "satellite": _satellite}
-_HOSTS: dict[str, tuple[str, bool, Callable[[Draw], None]]] = {
+_PATHS: dict[str, Narrows] = {"cellular": _cellular, "wifi": _wifi, "satellite": _satellite}
+_HOSTS: dict[str, tuple[str, bool, Narrows]] = {
     "bulk": ("link", False, _bulk),
     "steady": ("application", True, _steady),
     "bursty": ("application", True, _bursty),
@@ -152,15 +154,15 @@ _HOSTS: dict[str, tuple[str, bool, Callable[[Draw], None]]] = {
 """Host -> limit, whether nothing is wrong with it, what narrows the draw."""
 
 
-def _kind(path: str, host: str) -> Kind:
-    limit, control, at_host = _HOSTS[host]
+def of(path: str, host: str) -> Narrows:
+    """Return what draws a sort of host over a sort of path."""
 
     def draw(d: Draw) -> None:
         d.seconds = d.random.uniform(4, 8)
         _PATHS[path](d)
-        at_host(d)
+        _HOSTS[host][2](d)
 
-    return Kind(f"{path}-{host}", limit, control, draw)
+    return draw
 
 
-KINDS = [_kind(path, host) for path in _PATHS for host in _HOSTS]
+KINDS = [Kind(f"{path}-{host}", *_HOSTS[host][:2], of(path, host)) for path in _PATHS for host in _HOSTS]

@@ -26,7 +26,7 @@ from sample_traces.recording.finish import captured, compress, leave_out_places
 from tests.causes import path
 from tests.causes.lay import DEVICES, idle_gap, labels, lay
 from tests.causes.scenario import CLIENT, PORT, SERVER, Scenario, scenario
-from tests.causes.ticks import coarsen
+from tests.causes.ticks import coarsen, shift
 from tests.netns import Namespaces, namespaces, stop
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ def make(told: Scenario, program: Path, folder: Path) -> None:
         ending.close()
         (truth / "counters.json").write_text(json.dumps({h: _counters(hosts, h) for h in DEVICES}))
     _coarsen(session, told)
+    _set_apart(recording, told)
     leave_out_places(session, session.rglob("*.jsonl"))
     compress(folder)
     recording.save()
@@ -109,6 +110,15 @@ def _coarsen(session: Path, told: Scenario) -> None:
     if told.hosts.ticks_ms:
         addresses = {ip_address(told.hosts.address(a)).packed: host for host, a in _ADDRESSES.items()}
         coarsen({host: session / host / "tcp-0.pcap" for host in DEVICES}, addresses, told.hosts.ticks_ms)
+
+
+def _set_apart(recording: Recording, told: Scenario) -> None:
+    """Give the receiver's capture a clock of its own, and take away what relates it to the sender's."""
+    if told.receiver_clock:
+        capture = recording.folder / ("fixed" if told.upload else "mobile") / "tcp-0.pcap"
+        shift(capture, offset_ns=int(told.receiver_clock["offset_ns"]), ppm=told.receiver_clock["ppm"])
+        (recording.folder / "clocks.jsonl").unlink()
+        recording.manifest.variables = Variables()
 
 
 def _begin_path(hosts: Namespaces, program: Path, truth: Path) -> subprocess.Popen[str]:

@@ -89,6 +89,8 @@ class Scenario:
     """The shaper on the data sender's own interface, if there is one: `rate_bps`, `burst_bytes`, `queue_bytes`."""
     whole: bool = False
     """Whether the connection as a whole is judged, not its larger direction alone."""
+    receiver_clock: dict[str, float] = field(default_factory=dict)
+    """How the clock of the data's receiver is, written into its capture afterwards: `offset_ns` and `ppm`."""
 
 
 class Draw:
@@ -116,6 +118,7 @@ class Draw:
         self.back_queue = _BACK_QUEUE
         self.own: dict[str, int] = {}
         self.whole = False
+        self.receiver_clock: dict[str, float] = {}
 
     def log(self, minimum: float, most: float) -> float:
         """Return a number whose logarithm is uniform."""
@@ -170,7 +173,7 @@ class Draw:
             rate_bps=int(self.rate_bps), rtt_ns=int(self.rtt_s * 1e9), queue_bytes=queue_bytes,
             congestion_control=self.congestion_control, timestamps=self.timestamps,
             path=self._path(seed, queue_bytes), sysctls=self._sysctls(), plan=self._plan(hosts), hosts=hosts,
-            own=self.own, whole=self.whole,
+            own=self.own, whole=self.whole, receiver_clock=self.receiver_clock,
         )  # fmt: skip
 
     def _path(self, seed: int, queue_bytes: int) -> list[Setting]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.causes.ticks import coarsen, stamps
+from tests.causes.ticks import coarsen, shift, stamps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,3 +74,17 @@ def test_checksums_follow(tmp_path: Path) -> None:
     tcp = file.read_bytes()[24 + 16 + 40 :]
     assert _values(file) == [(308_641, 8901)]
     assert _sum(A, B, tcp) == 0
+
+
+def test_a_clock_that_is_off_and_drifts_moves_each_packet_and_nothing_else(tmp_path: Path) -> None:
+    packet = _packet(A, B, (40000, 5001), 100, 0)
+    capture = tmp_path / "tcp-0.pcap"
+    times_ns = (10**18, 10**18 + 4 * 10**9)
+    rows = [struct.pack("<IIII", *divmod(t, 10**9), len(packet), len(packet)) + packet for t in times_ns]
+    head = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 96, 101)
+    capture.write_bytes(head + b"".join(rows))
+    shift(capture, offset_ns=-1_500_000_000, ppm=50)
+    data = capture.read_bytes()
+    seen = [struct.unpack_from("<II", data, 24 + place * (16 + len(packet))) for place in range(2)]
+    assert [s * 10**9 + ns for s, ns in seen] == [10**18 - 1_500_000_000, 10**18 + 2_500_200_000]
+    assert data.count(packet) == 2

@@ -1,4 +1,5 @@
-"""Gives captures the timestamps of hosts whose clock ticks every 4 or 10 ms, as in older and smaller kernels.
+"""Gives captures the timestamps of hosts whose clock ticks every 4 or 10 ms, as in older and smaller kernels; or
+the clock of a host that nobody synchronised (`shift`).
 
 The kernel that recorded them ticks every millisecond (RFC 7323, section 5.4, allows 1 ms to 1 s). So each
 host's TSval is divided by its tick afterwards, in both captures and where the peer echoes it (TSecr), and the
@@ -20,8 +21,23 @@ _LINK_BYTES = {1: 14, 12: 0, 101: 0}
 """Link type -> bytes before the IP header: Ethernet, raw IP."""
 _ETHERNET, _TCP, _TIMESTAMPS = 1, 6, 8
 _NOP, _ACK = 1, 16
+_S = 1_000_000_000
 
 Flow = tuple[bytes, bytes]
+
+
+def shift(capture: Path, *, offset_ns: int, ppm: float) -> None:
+    """Rewrite when the packets of a capture (pcap, ns, little-endian) were seen, by a clock that is off and drifts."""
+    data = bytearray(capture.read_bytes())
+    at, first_ns = _HEADER_BYTES, 0
+    while at < len(data):
+        seconds, fraction, length = struct.unpack_from("<III", data, at)
+        seen_ns = seconds * _S + fraction
+        first_ns = first_ns or seen_ns
+        seen_ns += offset_ns + round((seen_ns - first_ns) * ppm / 1e6)
+        struct.pack_into("<II", data, at, *divmod(seen_ns, _S))
+        at += _PACKET_BYTES + length
+    capture.write_bytes(data)
 
 
 class Stamp(NamedTuple):

@@ -231,6 +231,7 @@ def truth(folder: Path) -> dict[str, Any]:
         "finding": recording.scenario["finding"],
         "control": recording.scenario["control"] and _is_healthy(transfers[0]),
         "tick_ms": recording.tick_ms,
+        "apart": bool(recording.scenario.get("receiver_clock")),
         "lateness_p99_ns": lateness_p99_ns(recording.log),
         "transfers": transfers,
         "group": group(transfers, {way: _busy(found, number) for number, way in enumerate(WAYS)}),
