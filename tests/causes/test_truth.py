@@ -183,12 +183,14 @@ def test_an_upload_that_fills_the_way_of_the_acks_is_the_link(tmp_path: Path) ->
         made.call("send", begin_s, begin_s + 0.0001, 40 * MSS)
         for round_ in range(10):
             for place in range(4):
-                at_s = begin_s + 0.3 * round_ + 0.001 * place
+                at_s = begin_s + 0.36 * round_ + 0.001 * place
                 made.packet(0, at_s, first=(4 * round_ + place) * MSS, payload=MSS)
                 made.packet(1, at_s + 0.052, ack=(4 * round_ + place + 1) * MSS, waits_s=0.25)
-        for number in range(3000 if other else 0):
+        for number in range(3600 if other else 0):
             made.packet(1, begin_s + 0.001 * number, first=number * MSS, payload=MSS, waits_s=0.25)
         shares[other] = truth(made.save())["transfers"]
     alone, beside = (next(t for t in shares[other] if t["way"] == "up")["shares"] for other in (False, True))
     assert alone.get("link", 0) < 0.1
     assert beside["link"] > 0.7
+    late = [next(t for t in shares[other] if t["way"] == "up")["faults"].get("bufferbloat") for other in (False, True)]
+    assert late == [None, True]
