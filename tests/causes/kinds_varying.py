@@ -53,10 +53,12 @@ def capacity(d: Draw, *, stalls_per_s: float) -> list[list[int | str]]:
 
 
 def _wifi(d: Draw) -> None:
+    """Let the queue hold what the path and its jitter hold, and more."""
     d.again(rate=(15e6, 80e6), rtt=(0.005, 0.05))
-    d.queue_bdp = d.log(2, 6)
-    for way in (d.data, d.acks):
-        way.append(["jitter", int(d.log(0.8e6, 8e6))])
+    jitters_s = [d.log(0.8e-3, 8e-3) for _ in range(2)]
+    d.queue_bdp = d.log(2, 6) * (1 + 2 * sum(jitters_s) / d.rtt_s)
+    for way, jitter_s in zip((d.data, d.acks), jitters_s, strict=True):
+        way.append(["jitter", int(jitter_s * _NS)])
 
 
 def _satellite(d: Draw) -> None:
@@ -128,17 +130,17 @@ def _sndbuf(d: Draw) -> None:
 def _rcvbuf(d: Draw) -> None:
     window = d.receiver["rcvbuf"] = _window(d)
     d.finding = "receiver-limited"
-    d.bulk(d.size(window / d.rtt_s))
+    d.bulk(d.size(0.6 * window / d.rtt_s))
 
 
 def _loss(d: Draw) -> None:
-    """Lose so much that Reno reaches a small share of the link (Mathis)."""
+    """Lose so much that Reno reaches a small share of the link (Mathis), and often in a transfer of seconds."""
     d.congestion_control = d.random.choice(("reno", "cubic"))
-    rate = d.rate_bps / 8 * d.random.uniform(0.1, 0.4)
-    p = (1.2 * MSS / (rate * d.rtt_s)) ** 2
-    d.data.append(["loss", min(0.04, max(0.001, p))])
+    share = d.rate_bps / 8 * d.random.uniform(0.1, 0.35)
+    p = min(0.04, max(0.003, (1.2 * MSS / (share * d.rtt_s)) ** 2))
+    d.data.append(["loss", p])
     d.finding = "random-loss"
-    d.bulk(d.size(0.7 * rate))
+    d.bulk(d.size(0.8 * 1.2 * MSS / (d.rtt_s * p**0.5)))
 
 
 _PATHS: dict[str, Narrows] = {"cellular": _cellular, "wifi": _wifi, "satellite": _satellite}

@@ -122,7 +122,7 @@ def acks_behind_upload(d: Draw) -> None:
         d.acks.append(["grant", int(d.log(2e6, 12e6))])
     d.finding = "bufferbloat"
     upload = {"client": [["send", d.size(d.back_bps / 8 * 1.2)], ["close"]], "server": [["drain"], ["close"]]}
-    download = d.pair([["send", d.size(d.rate_bps / 8 * 0.5)], ["close"]], [["drain"], ["close"]])
+    download = d.pair([["send", d.size(d.rate_bps / 8 * 0.3)], ["close"]], [["drain"], ["close"]])
     d.plan["connections"] = [upload | {"beside": True}, download | {"after_s": 0.6}]
     d.plan["lanes"] = 2
 
