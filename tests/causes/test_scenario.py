@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +32,11 @@ def test_kinds_take_turns_and_build_in_every_limit() -> None:
     assert {each.limit for each in _OF_FIRST} == set(LIMITS) - {"unknown"}
     assert set(Counter(each.kind for each in _OF_OTHERS).values()) == {3}
     assert len({kind.name for kind in KINDS}) == len(KINDS)
+
+
+def test_the_page_of_the_corpus_names_each_kind() -> None:
+    page = (Path(__file__).parents[2] / "docs/contributing/causes.md").read_text()
+    assert [kind.name for kind in KINDS if f"`{kind.name}`" not in page] == []
 
 
 def test_each_million_of_seeds_has_kinds_of_its_own_that_take_turns() -> None:
