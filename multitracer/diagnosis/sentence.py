@@ -52,6 +52,7 @@ _PART_HELP = {
     LimitSubtype.NAGLE: "TCP_NODELAY, or writing the whole message at once",
     LimitSubtype.LATENCY: "fewer round trips: several requests at once, larger ones, or a shorter path",
     LimitSubtype.REPAIR: ("less loss: a lost request alone waits for a timer, as nothing behind it shows the loss"),
+    LimitSubtype.HOST: "a faster interface of the sender's host (its modem, or the limit that is set on it)",
 }
 _ANSWERS_HELP = {LimitSubtype.PEER: "a peer that answers sooner, or data that do not wait for its answers"}
 """Remedies if the data are the initiator's, so that its peer answers."""
@@ -202,7 +203,8 @@ def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float
         others = max((row.share for row in limited.shares if row.limit is not limit), default=0.0)
         rest = f"nothing else cost more than {max(int(np.ceil(others * 100)), 1)} %"
         at = f": a policer let no more through{policed_to(limited)}" if is_policed(limited) else at_rate(limited)
-        return f"The link was the limit{at} ({basis}); {rest}."
+        what = _noun(limited, limit, parts[0].part).removeprefix("the ")
+        return f"The {what} was the limit{at} ({basis}); {rest}."
     begin = "Mostly" if share >= MOSTLY else "The largest part was"
     words = {row.part: what_happened(limited, limit, row.part) for row in parts}
     nouns = list(dict.fromkeys(_noun(limited, limit, part) for part in words))
@@ -252,7 +254,7 @@ def _by_end(limited: Limited, parts: Mapping[LimitSubtype, float]) -> dict[str, 
 
 def _noun(limited: Limited, limit: Limit, part: LimitSubtype = LimitSubtype.NONE) -> str:
     if limit is not Limit.APPLICATION:
-        return _NOUNS[limit]
+        return "the sender's own interface" if part is LimitSubtype.HOST else _NOUNS[limit]
     if part in _PATH_NOUNS:
         return _PATH_NOUNS[part]
     server, client = ("the server", "the client") if limited.transfer.reverse else ("the client", "the server")

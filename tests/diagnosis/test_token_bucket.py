@@ -9,7 +9,15 @@ import pytest
 
 from multitracer.diagnosis.packets.losses import Carried, _in_order
 from multitracer.diagnosis.packets.packet_delays import PacketDelays
-from multitracer.diagnosis.packets.policing import ArrivedStream, _at_full_queue, bucket, empty, is_even
+from multitracer.diagnosis.packets.policing import (
+    ArrivedStream,
+    TokenBucket,
+    _at_full_queue,
+    bucket,
+    is_even,
+    own_rate,
+    used,
+)
 
 RATE, PACKET = 250_000.0, 1500.0
 """Octets a second: 2 Mbit/s; octets of a packet."""
@@ -53,14 +61,24 @@ def test_a_bucket_explains_what_it_dropped(packets: int) -> None:
     assert found.rate == pytest.approx(RATE, rel=0.06)
 
 
-def test_a_bucket_is_empty_when_it_holds_less_than_two_packets() -> None:
-    stream, levels = policed(sent(300, np.random.default_rng(3)), 12 * PACKET)
-    found = bucket(stream)
-    assert found is not None
-    begin, end = empty(stream, found)
-    assert (end > begin).all()
-    said = np.isin(stream.time_s, begin)
-    assert np.mean(said == (levels < 2 * PACKET)) > 0.9
+def test_a_policer_is_the_limit_while_nearly_all_tokens_are_used() -> None:
+    """A sender at 0.9 of the contract between two losses used them; at half of it, it did not."""
+    for part, is_used in ((0.95, True), (0.9, True), (0.5, False)):
+        apart = PACKET / RATE / part
+        times = np.append(np.arange(200) * apart, 200 * apart)
+        lost = np.zeros(201, dtype=bool)
+        lost[[0, 100, 200]] = True
+        stream = ArrivedStream(times, np.full(201, PACKET), lost)
+        begin, end = used(stream, TokenBucket(RATE, 30 * PACKET, 2, 1.0, 0.0))
+        assert float((end - begin).sum()) == pytest.approx(times[-1] * is_used)
+
+
+@pytest.mark.parametrize("packets", [8, 12, 40])
+def test_the_rate_is_the_contracts_and_not_the_mean(packets: int) -> None:
+    stream, _ = policed(sent(400, np.random.default_rng(packets)), packets * PACKET)
+    of = bucket(stream)
+    assert of is not None
+    assert own_rate(stream, of) == pytest.approx(RATE, rel=0.03)
 
 
 @pytest.mark.parametrize("seed", range(5))

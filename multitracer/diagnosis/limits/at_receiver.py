@@ -55,7 +55,7 @@ def at_receiver(transfer: Transfer) -> Observed:
     answers = replace(answers, time_ns=answers.time_ns + half)
     sends = replace(sends, time_ns=sends.time_ns - _late_by(transfer, sends, half, floor))
     slack = min((tick or 0) * 5 // 2, half)
-    echoing, late_answer = _echoed_answers(transfer, sends, answers, slack)
+    echoed_ns, late_answer = _echoed_answers(transfer, sends, answers, slack)
     coarse = tick is None or tick >= COARSE_NS
     last = int(arrived.time_ns[-1]) if len(arrived) else int(time[-1])
     asks = answers.payload > 0
@@ -75,7 +75,7 @@ def at_receiver(transfer: Transfer) -> Observed:
         slack_ns=slack,
         late_answer=late_answer,
         overtaken=late,
-        echoed_answer=echoing,
+        echoed_ns=echoed_ns,
         trip_ns=trip,
         weak=weak_limits(transfer, Viewpoint.RECEIVER, coarse=coarse),
         coarse=coarse,
@@ -158,15 +158,16 @@ def _late_by(transfer: Transfer, sends: Sends, half_ns: int, floor_ns: int) -> i
 
 
 def _echoed_answers(transfer: Transfer, sends: Sends, answers: Answers, slack_ns: int) -> tuple[Array, Array]:
-    """Return two masks over the sends: those that echo a captured answer, and those that echo an old answer.
+    """Return when the answer that each send echoes reached the sender, in ns, and which sends echo an old answer.
 
-    An answer is old if a later one should have reached the sender before the send. If ACKs are delayed on the
-    return path, a sender seems idle although it has only not received them yet.
+    The first is NA if that answer was not captured. An answer is old if a later one should have reached the sender
+    before the send. If ACKs are delayed on the return path, a sender seems idle although it has only not received
+    them yet.
     """
-    late = np.zeros(len(sends), dtype=bool)
+    late, came_ns = np.zeros(len(sends), dtype=bool), np.full(len(sends), NA, dtype=np.int64)
     rows, since = _echoed(transfer)
     if not len(rows) or not len(answers):
-        return late, late
+        return came_ns, late
     at = np.minimum(np.searchsorted(rows, sends.row), len(rows) - 1)
     known = rows[at] == sends.row
     advances = answers.time_ns[np.diff(answers.ack, prepend=-1) > 0]
@@ -174,7 +175,7 @@ def _echoed_answers(transfer: Transfer, sends: Sends, answers: Answers, slack_ns
     half = answers.time_ns[0] - transfer.sender["time_ns"][answers.row[0]]
     echoed = since[at] + half
     late[:] = known & (due >= 0) & (echoed < advances[np.maximum(due, 0)] - slack_ns)
-    return known, late
+    return np.where(known, echoed, NA), late
 
 
 def _in_order(arrived: Sends, late: Overtaken) -> Sends:

@@ -101,6 +101,7 @@ def at_sender(transfer: Transfer, view: Viewpoint) -> Observed:
         carried=known,
         lost_answers_ns=lost_answers_ns,
         one_way=view is Viewpoint.BOTH_ENDS,
+        host_delay_ns=stamp_lag_ns(table, transfer.sent[~syn[transfer.sent]], sends.row),
         weak=weak_limits(transfer, view),
     )
 

@@ -261,8 +261,9 @@ def _nothing_lost(seen: Observed) -> Array:
     sends = seen.sends
     skipped = sends.begin - seen.acknowledged(sends.time_ns, side="left")
     nothing = np.asarray(sends.missing == -(-np.maximum(skipped, 0) // max(seen.mss_bytes, 1)))
-    echoing, late = seen.echoed_answer, seen.late_answer
-    if echoing is None or late is None or not echoing.any():  # no timestamps: it would have sent again by now
+    echoed_ns, late = seen.echoed_ns, seen.late_answer
+    echoing = np.empty(0, dtype=bool) if echoed_ns is None else echoed_ns != NA
+    if late is None or not echoing.any():  # no timestamps: it would have sent again by now
         return nothing
     return np.asarray(nothing & echoing & ~late)
 

@@ -76,8 +76,23 @@ class Busy(NamedTuple):
     by_queue: Spans
     """The part of `spans` that a queue proves."""
     by_bucket: Spans
-    """The part of `spans` in which the token bucket of a policer was empty."""
+    """The part of `spans` in which nearly all tokens of a policer were used."""
     rate: Rates | None
+
+    def without(self, refuted: Spans) -> Busy:
+        """Return the intervals except those in which something else is known to have delayed the data."""
+        if not refuted.total_ns:
+            return self
+        spans, by_queue = self.spans.without(refuted), self.by_queue.without(refuted)
+        return Busy(spans, by_queue, self.by_bucket, self.rate if spans.total_ns else None)
+
+    def behind(self, host: Spans, seen: Observed) -> Busy:
+        """Return the intervals with those in which a queue of the sender's own host held data."""
+        if not host.total_ns:
+            return self
+        spans = self.spans.union(host)
+        rate = _rates(seen, spans, seen.floor_ns, seen.floor_ns)
+        return Busy(spans, self.by_queue.union(host), self.by_bucket, rate)
 
 
 class AnswerDelivery(NamedTuple):
@@ -104,7 +119,7 @@ class Rates(NamedTuple):
 
 
 def busy(seen: Observed) -> Busy:
-    """Return the intervals in which the link had data of the transfer, or its policer had no tokens.
+    """Return the intervals in which the link had data of the transfer, or its policer passed all that it may.
 
     The data are queued before the link or are being sent.
     """
@@ -112,17 +127,16 @@ def busy(seen: Observed) -> Busy:
     if seen.policer is None:
         return link
 
-    # the bucket of a policer was empty in each round trip
     service_ns = (seen.mss_bytes + HEADERS_BYTES) * NS_PER_S / seen.policer.rate_bytes_per_s
-    empty = Spans.of(*seen.policer.empty_ns).bridged(max(seen.floor_ns, _BRIDGE_SERVICES * service_ns))
+    policed = Spans.of(*seen.policer.used_ns).bridged(max(seen.floor_ns, _BRIDGE_SERVICES * service_ns))
     times = seen.moments_ns
     is_idle = seen.moments_sent[:-1] <= np.maximum(seen.moments_acknowledged[:-1], 1)
     idle = Spans.of(times[:-1][is_idle], times[1:][is_idle])
-    empty = _clipped(empty.where(empty.length_ns >= seen.floor_ns), seen).without(idle)
-    if not empty.total_ns:
+    policed = _clipped(policed.where(policed.length_ns >= seen.floor_ns), seen).without(idle)
+    if not policed.total_ns:
         return link
-    spans = link.spans.union(empty)
-    return Busy(spans, link.by_queue, empty, _rates(seen, spans, seen.floor_ns, 0))
+    spans = link.spans.union(policed)
+    return Busy(spans, link.by_queue, policed, _rates(seen, spans, seen.floor_ns, 0))
 
 
 def _busy(seen: Observed) -> Busy:

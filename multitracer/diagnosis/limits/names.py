@@ -70,6 +70,10 @@ class LimitSubtype(_Named):
     """Application limit: data and the peer's next request are in transit, one round trip per request."""
     REPAIR = 16
     """Application limit: a request, or the data before it, was lost and had to be sent again."""
+    HOST = 17
+    """Link limit: data waited in a queue of the sender's own host: a shaper, or a modem behind it."""
+    POLICER = 18
+    """Link limit: a policer passed nearly all that its contract allows."""
 
 
 class Confidence(_Named):

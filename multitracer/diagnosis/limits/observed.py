@@ -187,8 +187,9 @@ class Observed:
     state: Table | None = None
     late_answer: Array | None = None
     """For each send, whether a due answer had not reached the sender yet; None if unknown."""
-    echoed_answer: Array | None = None
-    """For each send, whether it echoes a captured answer, so that the answers received by then are known."""
+    echoed_ns: Array | None = None
+    """For each send, when the answer that it echoes reached the sender, in ns; NA if that one was not captured, and
+    None if timestamps do not show it."""
     overtaken: Overtaken | None = None
     """Segments that others overtook, in a receiver's capture; None if they were not searched for."""
     trip_ns: int = 0
@@ -207,6 +208,9 @@ class Observed:
     """The data segments with delays and losses; None if they were not computed."""
     lost_answers_ns: Array | None = None
     """When lost answers were sent, from the receiver's capture; None without one."""
+    host_delay_ns: Array | None = None
+    """For each send, how long its own host held it after TCP made it, above the minimum, by its timestamp: ns. It is 0
+    without usable timestamps, and None in a receiver's capture, which cannot tell this from the delay of the path."""
 
     @cached_property
     def policing(self) -> Policing | None:

@@ -24,6 +24,7 @@ from multitracer.diagnosis.limits.gaps import (
 from multitracer.diagnosis.limits.link import Busy, busy
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.observed import not_captured
+from multitracer.diagnosis.limits.pace import Pace, pace
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.limits.windows import (
     FullWindow,
@@ -82,6 +83,7 @@ class RuleEvidence:
     slow: Spans
     missing: Spans
     unexplained: Spans
+    pace: Pace
 
     @classmethod
     def of(cls, seen: Observed) -> RuleEvidence:
@@ -94,8 +96,10 @@ class RuleEvidence:
             out, hole, window = outages(seen), holes(seen, still), full_window(seen)
             buffer, cwnd = full_buffer(seen), full_congestion_window(seen)
         link = link_of()
+        whose = pace(seen, window.spans, buffer, link.spans)
+        link = link.without(whose.refuted).behind(whose.host, seen)
         slow = slow_start(seen, link.spans, idle_gap.spans)
-        return cls(out, link, hole, window, buffer, cwnd, steady, idle_gap, slow, missing, still.unexplained)
+        return cls(out, link, hole, window, buffer, cwnd, steady, idle_gap, slow, missing, still.unexplained, whose)
 
 
 def partition(seen: Observed, shown: RuleEvidence) -> Cells:
@@ -103,7 +107,7 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
     spans = (
         shown.out.spans, shown.link.spans, shown.hole.spans, shown.window.spans, shown.window.zero,
         shown.buffer, shown.steady, shown.slow, Spans(shown.idle_gap.begin, shown.idle_gap.end),
-        shown.missing, shown.unexplained, shown.out.late,
+        shown.missing, shown.unexplained, shown.out.late, shown.link.by_bucket, *shown.pace,
     )  # fmt: skip
     last = seen.sends.time_ns[seen.fresh[-1:]]
     places: list[ArrayLike] = [*(edge for each in spans for edge in each), shown.out.certain_end, last]
@@ -120,13 +124,17 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
         (shown.slow.holds(begin), Limit.SLOW_START, none, True),
         (shown.steady.holds(begin), Limit.SENDER_BUFFER, none, False),
         (shown.unexplained.holds(begin), Limit.UNKNOWN, none, True),
+        (shown.pace.writes.holds(begin), Limit.APPLICATION, LimitSubtype.WRITES, True),
         (idle_gap >= 0, Limit.APPLICATION, np.append(shown.idle_gap.part, 0)[idle_gap], True),
+        (shown.pace.at_rate.holds(begin), Limit.LINK, none, False),
         (shown.buffer.holds(begin), Limit.SENDER_BUFFER, none, True),
         (shown.window.spans.holds(begin), Limit.RECEIVER_WINDOW, none, True),
         (shown.window.zero.holds(begin), Limit.RECEIVER_WINDOW, LimitSubtype.ZERO, True),
         (shown.out.late.holds(begin), Limit.LINK, none, False),
         (hole >= 0, Limit.RECOVERY, np.append(shown.hole.part, 0)[hole], True),
-        (shown.link.spans.holds(begin), Limit.LINK, none, True),
+        (shown.link.spans.holds(begin), Limit.LINK, none, ~shown.pace.doubtful.holds(begin)),
+        (shown.link.by_bucket.holds(begin), Limit.LINK, LimitSubtype.POLICER, True),
+        (shown.pace.host.holds(begin), Limit.LINK, LimitSubtype.HOST, True),
         (out >= 0, Limit.OUTAGE, np.append(shown.out.part, 0)[out], is_certain),
         (shown.missing.holds(begin), Limit.UNKNOWN, none, True),
         (begin < seen.opened_ns, Limit.HANDSHAKE, none, True),

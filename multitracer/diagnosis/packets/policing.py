@@ -76,14 +76,14 @@ class Policer(NamedTuple):
     """A detected policer."""
 
     rate_bytes_per_s: float
-    """Its rate, with headers."""
+    """Its rate, with headers: what it passed between losses without a full bucket."""
     link_bytes_per_s: float
     """The rate of the link."""
     lost: Array
     """Indexes in the segments of the packets that it dropped."""
-    empty_ns: tuple[Array, Array]
-    """Start and end times of the intervals in which its bucket held less than two segments, on the sender's
-    clock; they may overlap."""
+    used_ns: tuple[Array, Array]
+    """Start and end times of the intervals between neighbouring losses in which nearly all tokens were used, on the
+    sender's clock."""
 
 
 class Policing:
@@ -127,8 +127,8 @@ class Policing:
         if not (fits or is_even(stream)) or link <= faster * of.rate:
             return None
         speed, first_ns = mine.transfer.speed, int(mine.sent_ns[mine.lost[0]])
-        begin, end = ((first_ns + each * NS_PER_S / speed).astype(np.int64) for each in empty(stream, of))
-        return Policer(of.rate, link, mine.lost, (begin, end))
+        begin, end = ((first_ns + each * NS_PER_S / speed).astype(np.int64) for each in used(stream, of))
+        return Policer(own_rate(stream, of), link, mine.lost, (begin, end))
 
     @cached_property
     def is_suspected(self) -> bool:
@@ -248,8 +248,9 @@ _PACKETS_OFF = 1.5
 two losses differ by at most 1; the rest allows for errors of the clocks."""
 _MIN_SIZE = 5
 """Minimum size of a bucket in packets: a smaller one explains all losses of a sender with a constant rate."""
-_EMPTY_PACKETS = 2.0
-"""Tokens, in packets, below which the next pair of segments, as TCP sends them, loses one."""
+_USED = 0.8
+"""Minimum part of the tokens that came between two losses and were used: with less, a larger window would have brought
+more (layers.md)."""
 
 
 @dataclass(frozen=True)
@@ -352,15 +353,26 @@ def _levels(stream: ArrivedStream, rate: float) -> tuple[Array, int]:
     return np.maximum.reduceat(tokens + stream.passing, stream.lost), int(np.count_nonzero(short))
 
 
-def empty(stream: ArrivedStream, of: TokenBucket) -> tuple[Array, Array]:
-    """Return begin and end, in s, of the intervals in which the bucket had less than two packets' tokens.
+def used(stream: ArrivedStream, of: TokenBucket) -> tuple[Array, Array]:
+    """Return begin and end, in s, of the intervals between neighbouring losses in which the tokens were used.
 
-    Both are float64; the intervals may overlap.
+    A bucket holds 0 to 1 packets at a loss, so one packet more may have passed. Both are float64.
     """
-    tokens = np.maximum(_since_loss(stream, of.rate), 0.0) + stream.full / 2  # 0 to 1 packets at the loss
-    missing = _EMPTY_PACKETS * stream.full - tokens
-    low = missing > 0
-    return stream.time_s[low], stream.time_s[low] + missing[low] / of.rate
+    time_s, passed = stream.time_s[stream.lost], stream.passed[stream.lost]
+    is_used = np.diff(passed) + stream.full >= _USED * of.rate * np.diff(time_s)
+    return time_s[:-1][is_used], time_s[1:][is_used]
+
+
+def own_rate(stream: ArrivedStream, of: TokenBucket) -> float:
+    """Return the policer's rate in octets per second: what passed between two losses, if the bucket was never full.
+
+    `of.rate` is one of the rates that explain the losses; it may be 3 % too high.
+    """
+    lost = stream.lost
+    most, _ = _levels(stream, of.rate)
+    passed, gone_s = np.diff(stream.passed[lost]), np.diff(stream.time_s[lost])
+    chosen = (most[:-1] < of.size) & (passed >= _MIN_PASSED * stream.full) & (gone_s > 0)
+    return float(passed[chosen].sum() / gone_s[chosen].sum()) if chosen.any() else of.rate
 
 
 def _since_loss(stream: ArrivedStream, rate: float) -> Array:

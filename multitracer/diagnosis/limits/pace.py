@@ -1,0 +1,390 @@
+"""Whose clock data leave on: that of the application, of the ACKs, or of a queue in the sender's own host.
+
+A sender that is limited by a window, or by the link behind it, sends when an ACK arrives. A sender whose application
+produces data steadily sends at other times, and its writes seldom end with a full segment. This also shows where the
+delay of the path varies, so that delays alone seem to show a queue. The facts are taken in blocks of time.
+
+Data that wait in a queue of the sender's own host (a shaper, a modem) leave late: TCP stamps a segment before that
+queue (RFC 7323), and the capture sees it behind it. The kernel's round trips include that queue, captured ones do not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.intervals import places
+from multitracer.diagnosis.limits.names import Viewpoint
+from multitracer.diagnosis.limits.spans import Spans
+from multitracer.tables import NA
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.limits.observed import Observed
+    from multitracer.tables import Array
+
+_APART_NS = NS_PER_MS
+"""A longer gap ends a burst, as in layers.md: TCP sends what one ACK allows within less."""
+_AT_ONCE_NS = NS_PER_MS // 2
+"""Maximum time from an ACK to the segments that it released (limits.md); with 0.2 or 1 ms little changes."""
+_TICKS = 1.5
+"""A receiver knows the sender's times by ticks of its timestamps: so many ticks apart are certainly apart."""
+_SMALL_ENDS = 0.05
+"""Share of bursts that end with a segment which is not full, from which on each of the gaps is a writer's. Bulk data
+have 0 to 0.02, steady writers 0.06 to 1; the answer is the same from 0.03 to 0.07."""
+_HALF = 0.5
+"""Share of the time, or of the readings, from which on a fact holds for a block; 0.3 to 0.7 change little (layers.md).
+"""
+_SAME_ECHO = 0.05
+"""Minimum share of time before bursts that echo no new ACK, from which on a receiver trusts late bursts (layers.md)."""
+_MOST_BY_CHANCE = 0.7
+"""Maximum chance of an ACK just before a write: with more ACKs, too few gaps would speak for all. Not measured."""
+_GREW = 0.01
+"""Growth of the kernel's count of a full send buffer, as part of the time, that excludes the application."""
+_NEAR_RATE = 0.8
+"""Part of the link's time from which on a steady writer fills the link (limits.md, `link` by its rate)."""
+_CALM_NS = NS_PER_MS // 2  # as in `link`: where neighbours' delays differ by more, a radio or a busy host delays
+_TRAIN = 3
+"""Minimum number of segments in a burst whose dispersion shows the link's rate; two may be delivered together."""
+_FEWEST_TRAINS = 5  # for a quartile; not measured
+_QUARTILE = 0.25
+"""Quantile of the trains' dispersion: what others' packets spread is above it, what a radio joined is below it."""
+_SHORT_QUEUE_NS, _SHORT_QUEUE = 3 * NS_PER_MS, 0.25
+"""Delay above the least, in ns and as part of the round trip, that a quarter of the segments has without a standing
+queue. Not measured alone."""
+_CLAIM = 2.0
+"""Factor by which a link may seem busy longer than its own rate explains: short queues have idle gaps. Not measured."""
+_BLOCK_NS = NS_PER_S
+_BLOCK_ROUNDS, _BLOCK_GAPS = 10, 20
+"""Minimum length of a block, in ns, in round trips, and in gaps: 5 % of 20 gaps is one. Not measured."""
+_MOST_BLOCKS = 4096
+"""Bound of the number of blocks, for hostile captures that last years."""
+
+
+class Pace(NamedTuple):
+    """The intervals in which it is known on whose clock data left, and what this says of the link."""
+
+    writes: Spans
+    """The application wrote at its own pace, and the link had time to spare."""
+    at_rate: Spans
+    """It did so, and the link needed nearly all of the time for that."""
+    refuted: Spans
+    """Delays show no queue: the application or the receiver's window set the pace; the link needed far less time."""
+    doubtful: Spans
+    """Delays may show no queue: a writer or a pacer may have set the pace on a path whose delay varies."""
+    host: Spans
+    """Data waited in a queue of the sender's own host."""
+
+
+@dataclass(frozen=True)
+class _Bursts:
+    """New segments grouped by gaps of more than `_APART_NS`; the arrays have one element per burst."""
+
+    first: Array
+    last: Array
+    """Indexes of its first and its last segment among the new ones."""
+    begin: Array
+    end: Array
+    """Times of these, in ns."""
+    octets: Array
+    is_small: Array
+    """Whether its last segment is not full."""
+
+
+class _Clock(NamedTuple):
+    """For each block, on which clock data left: bool, shape (n_blocks,)."""
+
+    writes: Array
+    """That of a writer."""
+    writer: Array
+    """There is a writer whose data are seldom full segments, or seldom wait."""
+    alone: Array
+    """Most bursts were released by no ACK: a writer or a pacer released them."""
+
+
+def pace(seen: Observed, window: Spans, buffer: Spans, link: Spans) -> Pace:
+    """Return on whose clock data left.
+
+    Parameters
+    ----------
+    seen : Observed
+    window, buffer : Spans
+        When the advertised window, or the send buffer, was full: what ends such an interval is not the application.
+    link : Spans
+        When the link seems to be busy.
+    """
+    host, none = own_queue(seen), Spans.none()
+    if len(seen.fresh) <= _BLOCK_GAPS or seen.coarse or seen.end_ns <= seen.opened_ns:
+        return Pace(none, none, none, none, host)
+    bursts = _bursts(seen)
+    if len(bursts.first) <= _BLOCK_GAPS:
+        return Pace(none, none, none, none, host)
+    blocks = _blocks(seen, bursts)
+    clock = _clock(seen, bursts, blocks, window.union(buffer))
+
+    # the part of each block that the link needs for its data
+    per_octet, fresh = _per_octet(seen, bursts), seen.fresh
+    sums = np.concatenate([[0], np.cumsum((seen.sends.end - seen.sends.begin)[fresh])])
+    sent = np.diff(sums[np.searchsorted(seen.sends.time_ns[fresh], np.append(blocks.begin, blocks.end[-1:]))])
+    needed_ns = sent * (per_octet or 0.0)
+    share = needed_ns / blocks.length_ns
+    spare, returns = share < _HALF, _returns(seen)
+    is_full = returns and per_octet is not None and window.total_ns >= _HALF * (seen.end_ns - seen.opened_ns)
+    windowed = is_full & (window.overlap_ns(*blocks) >= _HALF * blocks.length_ns)
+    too_long = spare & (link.overlap_ns(*blocks) > _CLAIM * needed_ns)
+    doubtful = too_long & ((clock.writer & (per_octet is not None)) | (clock.alone & returns & _varies(seen)))
+    return Pace(
+        writes=Spans.of(*blocks.where(clock.writes & spare)),
+        at_rate=Spans.of(*blocks.where(clock.writes & (share >= _NEAR_RATE))),
+        refuted=Spans.of(*blocks.where(too_long & (clock.writes | windowed))),
+        doubtful=Spans.of(*blocks.where(doubtful)),
+        host=host,
+    )
+
+
+def _returns(seen: Observed) -> bool:
+    """Return whether a quarter of the delays is near the least: then no queue stands, or a short one."""
+    way = seen.delays.way_ns
+    if not len(way):
+        return False
+    near_ns = max(_SHORT_QUEUE_NS, _SHORT_QUEUE * seen.floor_ns)
+    return float(np.quantile(way, _QUARTILE)) - float(way.min()) <= near_ns
+
+
+def _varies(seen: Observed) -> bool:
+    """Return whether delays change by more between neighbours than a queue of data explains."""
+    way = seen.delays.way_ns
+    total, octets = seen.end_ns - seen.opened_ns, int((seen.sends.end - seen.sends.begin)[seen.fresh].sum())
+    service_ns = seen.mss_bytes * total / max(octets, 1)
+    return len(way) > 1 and float(np.median(np.abs(np.diff(way)))) > min(service_ns, _APART_NS) + _CALM_NS
+
+
+def _bursts(seen: Observed) -> _Bursts:
+    fresh = seen.fresh
+    time, size = seen.sends.time_ns[fresh], (seen.sends.end - seen.sends.begin)[fresh]
+    apart_ns = max(_APART_NS, int(_TICKS * seen.stamp_tick_ns)) if seen.view is Viewpoint.RECEIVER else _APART_NS
+    breaks = np.flatnonzero(np.diff(time) > apart_ns)
+    first, last = np.append(0, breaks + 1), np.append(breaks, len(time) - 1)
+    sums = np.concatenate([[0], np.cumsum(size)])
+    is_small = size[last] < seen.mss_bytes
+    return _Bursts(first, last, time[first], time[last], sums[last + 1] - sums[first], is_small)
+
+
+def _blocks(seen: Observed, bursts: _Bursts) -> Spans:
+    """Return the transfer in intervals of equal length, each with enough round trips and gaps."""
+    total = seen.end_ns - seen.opened_ns
+    gaps_ns = _BLOCK_GAPS * total // len(bursts.first)
+    return _even_blocks(seen, max(_BLOCK_NS, _BLOCK_ROUNDS * seen.floor_ns, gaps_ns))
+
+
+def _even_blocks(seen: Observed, length: int) -> Spans:
+    """Return the transfer in intervals of equal length, at least the given one in ns."""
+    total = seen.end_ns - seen.opened_ns
+    many = int(np.clip(total // length, 1, min(_MOST_BLOCKS, total)))
+    edges = seen.opened_ns + total * np.arange(many + 1) // many
+    return Spans(edges[:-1], edges[1:])
+
+
+def _clock(seen: Observed, bursts: _Bursts, blocks: Spans, full: Spans) -> _Clock:
+    """Return on which clock data left in each block.
+
+    It is the writer's if for half of the time what came next was released by no ACK, and the writer shows: in small
+    segments, or in the kernel's unsent bytes.
+    """
+    begin, end = bursts.end[:-1], bursts.begin[1:]
+    untriggered, by_chance = _untriggered(seen, bursts, blocks)
+    untriggered &= ~full.holds(end - 1)
+    half_ns = _HALF * (1 - by_chance) * blocks.length_ns
+    alone = Spans.of(begin[untriggered], end[untriggered]).overlap_ns(*blocks) >= half_ns
+
+    # how many bursts end small, and what the kernel had unsent
+    in_block = blocks.which(np.minimum(end, seen.end_ns - 1))
+    known = in_block >= 0
+    many = np.bincount(in_block[known], minlength=len(blocks.begin))
+    small = np.bincount(in_block[known & bursts.is_small[1:]], minlength=len(blocks.begin))
+    unsent, empty = _unsent(seen, blocks)
+    writer = ((small >= _SMALL_ENDS * many) & (small > 0)) | empty
+    own = untriggered & (bursts.is_small[:-1] | bursts.is_small[1:] | writer[in_block])
+    wrote = Spans.of(begin[own], end[own]).overlap_ns(*blocks) >= half_ns
+    if _buffer_was_full(seen):
+        wrote[:] = False
+    return _Clock(wrote & ~unsent, writer & ~unsent, alone)
+
+
+def _untriggered(seen: Observed, bursts: _Bursts, blocks: Spans) -> tuple[Array, Array]:
+    """Return which bursts (but the first) no ACK released, and per block the chance of an ACK just before any time."""
+    answers, end = seen.answers, bursts.begin[1:]
+    moves = (np.diff(answers.ack, prepend=-1) > 0) | (np.diff(answers.edge, prepend=-1) > 0) | (answers.payload > 0)
+    came = answers.time_ns[moves]
+    if not len(came):
+        return np.ones(len(end), dtype=bool), np.zeros(len(blocks.begin))
+    if seen.view is Viewpoint.RECEIVER:
+        untriggered, near_ns = _unechoed(seen, bursts)
+    else:
+        last, near_ns = np.searchsorted(came, end, side="right") - 1, _AT_ONCE_NS
+        untriggered = (last < 0) | (end - came[np.maximum(last, 0)] > near_ns)
+    chance = Spans.of(came, came + near_ns).overlap_ns(*blocks) / np.maximum(blocks.length_ns, 1)
+    return untriggered, np.minimum(chance, _MOST_BY_CHANCE)
+
+
+def _unechoed(seen: Observed, bursts: _Bursts) -> tuple[Array, int]:
+    """Return which bursts (but the first) no ACK released, by the timestamps that they echo.
+
+    They echo the same one as the burst before. If such bursts are frequent, those count too that left well after the
+    echoed one had arrived; the second value is by how much, in ns, else 0.
+    """
+    if seen.echoed_ns is None or not seen.stamp_tick_ns:
+        return np.zeros(len(bursts.first) - 1, dtype=bool), 0
+    echoed = seen.echoed_ns[seen.fresh]
+    here, before = echoed[bursts.first[1:]], echoed[bursts.last[:-1]]
+    same = (here != NA) & (here == before)
+    took_ns = bursts.begin[1:] - bursts.end[:-1]
+    if int(took_ns[same].sum()) < _SAME_ECHO * (seen.end_ns - seen.opened_ns):
+        return same, 0
+    late_ns = int(_TICKS * seen.stamp_tick_ns)
+    return same | ((here != NA) & (bursts.begin[1:] - here > late_ns)), late_ns
+
+
+def _unsent(seen: Observed, blocks: Spans) -> tuple[Array, Array]:
+    """Return in which blocks at least half of the kernel's readings had a segment unsent, and in which fewer had."""
+    none = np.zeros(len(blocks.begin), dtype=bool)
+    if seen.state is None:
+        return none, none
+    known = seen.state["notsent_bytes"] != NA
+    time, octets = seen.state["time_ns"][known], seen.state["notsent_bytes"][known]
+    block = blocks.which(time)
+    many = np.bincount(block[block >= 0], minlength=len(none))
+    full = np.bincount(block[(block >= 0) & (octets >= seen.mss_bytes)], minlength=len(none))
+    return full > _HALF * many, (many > 0) & (full <= _HALF * many)
+
+
+def _buffer_was_full(seen: Observed) -> bool:
+    """Return whether the kernel counted time in which a full send buffer blocked the application."""
+    if seen.state is None:
+        return False
+    counted = seen.state["sndbuf_limited_ns"][seen.state["sndbuf_limited_ns"] >= 0]
+    grew = float(counted.max()) - float(counted.min()) if len(counted) else 0.0
+    return grew >= _GREW * (seen.end_ns - seen.opened_ns) > 0
+
+
+def _per_octet(seen: Observed, bursts: _Bursts) -> float | None:
+    """Return the time that the link needs for an octet, in ns, by trains of segments; None if there are too few."""
+    if seen.view in (Viewpoint.BOTH_ENDS, Viewpoint.RECEIVER):
+        dispersion = _of_arrivals(seen, bursts)
+    else:
+        dispersion = _of_answers(seen, bursts)
+    return float(np.quantile(dispersion, _QUARTILE)) if len(dispersion) >= _FEWEST_TRAINS else None
+
+
+def _of_arrivals(seen: Observed, bursts: _Bursts) -> Array:
+    """Return the time per octet between the arrivals of the first and the last segment of each train."""
+    sends, fresh = seen.sends, seen.fresh
+    came = np.full(len(sends), NA, dtype=np.int64)
+    came[seen.delays.place] = seen.delays.time_ns + seen.delays.way_ns
+    came = came[fresh]
+    long = bursts.last - bursts.first + 1 >= _TRAIN
+    first, last = came[bursts.first[long]], came[bursts.last[long]]
+    size = (sends.end - sends.begin)[fresh]
+    octets = bursts.octets[long] - size[bursts.first[long]]
+    known = (first != NA) & (last != NA) & (last >= first) & (octets > 0)
+    return np.asarray((last - first)[known] / octets[known])
+
+
+def _of_answers(seen: Observed, bursts: _Bursts) -> Array:
+    """Return the time per octet between the first and the last immediate ACK of each train.
+
+    An ACK for more than one segment was not delayed by the receiver (RFC 9293, section 3.8.6.3). A train that one ACK
+    covers arrived at once.
+    """
+    sends, fresh, ack = seen.sends, seen.fresh, seen.answers.ack
+    delivered = np.diff(seen.answers.delivered, prepend=seen.answers.delivered[:1])
+    some = np.flatnonzero((np.diff(ack, prepend=ack[:1]) > seen.mss_bytes) & (delivered > seen.mss_bytes))
+    if not len(some):
+        return np.empty(0)
+    before, delivered = np.append(0, ack)[some], delivered[some]
+    ack, came = ack[some], seen.answers.time_ns[some]
+    long = bursts.last - bursts.first + 1 >= _TRAIN
+    begin, end = sends.begin[fresh][bursts.first[long]], sends.end[fresh][bursts.last[long]]
+    first, last = places(ack, begin + 1), places(ack, end, "right") - 1
+    covering = np.minimum(first, len(ack) - 1)
+    at_once = (before[covering] <= begin) & (ack[covering] >= end) & (delivered[covering] >= end - begin)
+    several = (last > first) & ~at_once
+    first, last = first[several], last[several]
+    apart = (came[last] - came[first]) / np.maximum(ack[last] - ack[first], 1)
+    return np.concatenate([apart, np.zeros(int(at_once.sum()))])
+
+
+_OWN_NS, _OWN_SEGMENTS = NS_PER_MS, 1.5
+"""Minimum excess of the kernel's smoothed round trip over the captured one, in ns and in segments (layers.md)."""
+_GAIN = 8
+"""Weight of the smoothed round trip: a new one counts one eighth (RFC 6298)."""
+
+
+def own_queue(seen: Observed) -> Spans:
+    """Return the intervals in which data waited in a queue of the sender's own host, by stamps or by the kernel."""
+    if seen.end_ns <= seen.opened_ns:
+        return Spans.none()
+    return _clipped(_delayed_by_stamps(seen).union(_delayed_by_kernel(seen)), seen)
+
+
+def _clipped(spans: Spans, seen: Observed) -> Spans:
+    return Spans.of(np.maximum(spans.begin, seen.opened_ns), np.minimum(spans.end, seen.end_ns))
+
+
+def _delayed_by_stamps(seen: Observed) -> Spans:
+    """Return the intervals in which segments were stamped and not captured yet, where these are half of the time.
+
+    A step of the capture's clock delays the answers as well: what the fastest answer of a block lags is subtracted.
+    """
+    if seen.host_delay_ns is None or not seen.host_delay_ns.any():
+        return Spans.none()
+    blocks = _even_blocks(seen, max(_BLOCK_NS, _BLOCK_ROUNDS * seen.floor_ns))
+    at, of = seen.sends.time_ns, blocks.which(seen.sends.time_ns)
+    minimum_ns = np.full(len(blocks.begin) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(minimum_ns, blocks.which(seen.answers.time_ns), seen.answers.lag_ns)
+    delay_ns = np.where(of >= 0, np.maximum(seen.host_delay_ns - minimum_ns[of], 0), 0)
+    spans = _clipped(Spans.of(at - delay_ns, at), seen)
+    most = np.flatnonzero(spans.overlap_ns(*blocks) >= _HALF * blocks.length_ns)
+    inside = blocks.where(most)
+    return spans.without(spans.without(Spans.of(*inside)))
+
+
+def _delayed_by_kernel(seen: Observed) -> Spans:
+    """Return the intervals between readings with unsent data, room in the window, and a round trip above the captured.
+
+    They are empty unless half of the readings are such.
+    """
+    state, answers, sends = seen.state, seen.answers, seen.sends
+    if state is None or not len(sends):
+        return Spans.none()
+    chosen = (state["notsent_bytes"] != NA) & (state["srtt_ns"] != NA) & (state["cwnd_segments"] != NA)
+    chosen &= (state["time_ns"] >= seen.opened_ns) & (state["time_ns"] <= seen.end_ns)
+    read = np.flatnonzero(chosen)
+    before = np.concatenate([[1], np.maximum.accumulate(answers.ack)])[:-1]
+    oldest = np.searchsorted(seen.highest, before, side="right")  # the first segment that each answer covers
+    new = np.flatnonzero((answers.ack > before) & (oldest < len(sends)))
+    new = new[~sends.again[oldest[new]]]
+    if len(read) < 2 or not len(new):
+        return Spans.none()
+    smoothed = _smoothed(answers.time_ns[new] - sends.time_ns[oldest[new]])
+    at = np.searchsorted(answers.time_ns[new], state["time_ns"][read], side="right") - 1
+    above_ns = state["srtt_ns"][read] - smoothed[np.maximum(at, 0)]
+    rate = float((sends.end - sends.begin)[seen.fresh].sum()) / (seen.end_ns - seen.opened_ns)
+    is_own = (at >= 0) & (above_ns > max(_OWN_NS, _OWN_SEGMENTS * seen.mss_bytes / max(rate, 1 / NS_PER_S)))
+    is_own &= state["notsent_bytes"][read] >= seen.mss_bytes
+    is_own &= state["unacked_segments"][read] < state["cwnd_segments"][read]
+    if is_own.mean() < _HALF:
+        return Spans.none()
+    time, both = state["time_ns"][read], is_own[1:] & is_own[:-1]
+    return Spans.of(time[:-1][both], time[1:][both])
+
+
+def _smoothed(trips_ns: Array) -> Array:
+    """Return the smoothed round trip after each sample, as RFC 6298 defines it: float64, ns."""
+    smoothed, value = np.empty(len(trips_ns)), float(trips_ns[0])
+    for i, trip in enumerate(trips_ns.tolist()):
+        value += (trip - value) / _GAIN
+        smoothed[i] = value
+    return smoothed

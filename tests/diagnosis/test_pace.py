@@ -1,0 +1,138 @@
+"""Whose clock data leave on: a writer's, that of the ACKs, or that of a queue in the sender's own host."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from multitracer.cli._program import cli
+from multitracer.diagnosis.limits.names import Limit, Viewpoint
+from multitracer.diagnosis.limits.observed import Answers, DelaySamples, Observed, Sends
+from multitracer.diagnosis.limits.pace import own_queue, pace
+from multitracer.diagnosis.limits.partition import RuleEvidence, partition
+from multitracer.diagnosis.limits.spans import Spans
+from multitracer.units import NS_PER_MS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.tables import Array
+
+MSS, FLOOR_NS = 1448, 30 * NS_PER_MS
+NONE = Spans.none()
+
+
+def written(*, small: int = 300, apart_ms: float = 14, many: int = 300, service_ms: float = 0.2) -> Observed:
+    """Return what a program writes: two full segments and a small one every some ms, over a path whose delay varies."""
+    chance = np.random.default_rng(1)
+    sizes = np.tile([MSS, MSS, small], many)
+    sent = np.repeat(np.arange(many) * apart_ms, 3) + np.tile([0, 0.01, 0.02], many) + 1
+    late = np.repeat(chance.uniform(0, 25, many), 3)
+    came = np.maximum.accumulate(sent + FLOOR_NS / NS_PER_MS / 2 + late + np.tile([1, 2, 3], many) * service_ms)
+    return observed(sent, sizes, came)
+
+
+def observed(sent_ms: Array, sizes: Array, came_ms: Array) -> Observed:
+    """Return segments that left and arrived at these times, each second one acknowledged at once."""
+    sent, came = (np.asarray(each * NS_PER_MS, dtype=np.int64) for each in (sent_ms, came_ms))
+    end = 1 + np.cumsum(sizes)
+    back = np.flatnonzero((np.arange(len(sent)) % 3 != 0) | (sizes == MSS) & (np.arange(len(sent)) % 3 == 2))
+    time, nothing = came[back] + FLOOR_NS // 2, np.zeros(len(back), dtype=np.int64)
+    no, zero = np.zeros(len(sent), dtype=bool), np.zeros(len(sent), dtype=np.int64)
+    sends = Sends(sent, end - sizes, end, no, no, no, zero.astype(np.int8), np.arange(len(sent)), no, zero)
+    acks = Answers(
+        time, end[back], end[back], end[back] + 10**9, nothing, nothing > 0, np.arange(len(back)), nothing
+    )  # fmt: skip
+    return Observed(
+        Viewpoint.BOTH_ENDS, 0, int(time[-1]), 0, sends, acks, DelaySamples(sent, came - sent, np.arange(len(sent))),
+        floor_ns=FLOOR_NS, mss_bytes=MSS, reaction_ns=NS_PER_MS // 2, one_way=True, host_delay_ns=zero,
+    )  # fmt: skip
+
+
+def main_limit(seen: Observed) -> Limit:
+    cells = partition(seen, RuleEvidence.of(seen))
+    return Limit(int(np.bincount(cells.limit, cells.end - cells.begin).argmax()))
+
+
+def test_a_steady_writer_on_a_path_whose_delay_varies_is_the_application() -> None:
+    assert main_limit(written()) is Limit.APPLICATION
+
+
+def test_a_writer_who_fills_the_link_is_limited_by_it() -> None:
+    """Trains of three segments take 13 of 14 ms, so there is nearly no room."""
+    assert main_limit(written(service_ms=4.3)) is Limit.LINK
+
+
+def test_full_segments_alone_show_no_writer() -> None:
+    whose = pace(written(small=MSS), NONE, NONE, NONE)
+    assert not whose.writes.total_ns
+    assert not whose.refuted.total_ns
+
+
+def test_what_a_full_window_lets_go_is_not_the_writers() -> None:
+    seen = written()
+    full = Spans.of(np.array([0]), np.array([seen.end_ns]))
+    assert not pace(seen, full, NONE, NONE).writes.total_ns
+    assert not pace(seen, NONE, full, NONE).writes.total_ns
+
+
+@pytest.mark.parametrize("many", [1, 2, 7])
+def test_of_few_segments_nothing_is_said(many: int) -> None:
+    seen = written(many=many)
+    assert not any(each.total_ns for each in pace(seen, NONE, NONE, NONE))
+
+
+def test_no_time_and_no_answers_are_no_pace() -> None:
+    seen = written()
+    nothing = np.empty(0, dtype=np.int64)
+    mute = replace(seen, answers=Answers(*([nothing] * 5), nothing > 0, nothing, nothing))
+    for each in (replace(seen, end_ns=seen.opened_ns), replace(seen, floor_ns=0), mute):
+        pace(each, NONE, NONE, NONE)
+
+
+def test_data_that_are_stamped_and_not_captured_yet_wait_in_their_own_host() -> None:
+    seen = written()
+    late = replace(seen, host_delay_ns=np.full(len(seen.sends), 12 * NS_PER_MS))
+    assert own_queue(late).total_ns > 0.7 * seen.end_ns
+    assert not own_queue(seen).total_ns
+
+
+def test_a_step_of_the_captures_clock_is_no_queue_of_the_host() -> None:
+    """It delays what comes back as well."""
+    seen = written()
+    late = np.full(len(seen.answers), 12 * NS_PER_MS)
+    stepped = replace(
+        seen, host_delay_ns=np.full(len(seen.sends), 12 * NS_PER_MS), answers=replace(seen.answers, lag_ns=late)
+    )
+    assert not own_queue(stepped).total_ns
+
+
+CASES = {
+    "d01": Limit.LINK, "d11": Limit.LINK, "d13": Limit.APPLICATION, "d15": Limit.LINK, "d21": Limit.LINK,
+    "n107": Limit.APPLICATION, "n116": Limit.APPLICATION, "n121": Limit.APPLICATION, "n128": Limit.APPLICATION,
+    "n171": Limit.RECEIVER_WINDOW, "n173": Limit.APPLICATION, "n194": Limit.APPLICATION, "n12": Limit.LINK,
+}  # fmt: skip
+
+
+@pytest.mark.fixtures
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("view", ["both", "sender", "receiver"])
+def test_recordings_of_known_cause(fixture_folder: Path, tmp_path: Path, name: str, view: str) -> None:
+    folder = fixture_folder / "causes" / name
+    truth = json.loads((folder / "truth.json").read_text())
+    other = "server" if truth["sender"] == "phone" else "phone"
+    host = folder / "session" / (truth["sender"] if view == "sender" else other)
+    path = folder / "session" if view == "both" else next(host.glob("tcp-0.pcap*"))
+    direction = "forward" if truth["direction"] == "up" else "reverse"
+    options = ["--json", "-c", truth["connection"], "--direction", direction, "-o", str(tmp_path / "a.json")]
+    assert CliRunner().invoke(cli, ["diagnose", *options, str(path)]).exit_code == 0
+    headline = json.loads((tmp_path / "a.json").read_text())["headline"]
+    assert headline["limit"] == CASES[name].label
+    assert headline["confidence"] != "weak"
+    if name in ("d01", "d11") and view != "receiver":
+        assert headline["part"] == "host"
