@@ -15,7 +15,7 @@ Rules of the file
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING
@@ -35,6 +35,16 @@ from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets
 from multitracer.diagnosis.packets.options import MissingOption, missing_options
 from multitracer.diagnosis.packets.packet_delays import PacketDelays, WireSegments, data_delays, wire_segments
 from multitracer.diagnosis.packets.policing import Policing
+from multitracer.diagnosis.radio_cause import (
+    STOPS,
+    RadioCause,
+    RadioCauses,
+    causes_document,
+    largest,
+    radio_causes,
+    summed,
+    witness_of,
+)
 from multitracer.diagnosis.sentence import LIMIT_COLUMNS, Headline, headline_of, headline_of_group, rows_in_words
 from multitracer.diagnosis.service_times import ArrivalGaps, arrival_gaps
 from multitracer.recording.radio_context import ZONE_CAVEAT, names_no_zone
@@ -94,7 +104,25 @@ class Diagnosis:
     @cached_property
     def findings(self) -> list[Finding]:
         """The causes of lost time (`Finding`), those with the most lost time first."""
-        return self.find(self)
+        return [self._with_radio_help(each) for each in self.find(self)]
+
+    def _with_radio_help(self, finding: Finding) -> Finding:
+        helps = self.cause_of([finding]).help
+        return finding._replace(help=f"{helps[0].upper()}{helps[1:]}.") if helps else finding
+
+    @cached_property
+    def causes(self) -> list[RadioCauses]:
+        """The causes that the radio log shows for the limits of each connection of the group, this one first."""
+        witness = witness_of(self.group)
+        members = self.group.members
+        return [radio_causes(each.limited, witness, shift_ns=each.begin_ns - each.limited.begin_ns) for each in members]
+
+    def cause_of(self, findings: Sequence[Finding]) -> RadioCause:
+        """Return what the radio log shows as the cause of some findings; unknown for those without waiting data."""
+        chosen = [(each, STOPS if each.kind in _HOLE else _LIMITS_OF.get(each.kind, ())) for each in findings]
+        return largest(
+            summed([self.causes[0].within(each.begin_ns, each.end_ns, limits) for each, limits in chosen if limits])
+        )
 
     @property
     def trust(self) -> str:
@@ -128,8 +156,8 @@ class Diagnosis:
 
         If a radio log has no time zone, the sentence says so.
         """
-        alone = len(self.group.members) == 1
-        sentence = headline_of(self.limited) if alone else headline_of_group(self.group)
+        alone, causes = len(self.group.members) == 1, self.causes
+        sentence = headline_of(self.limited, causes[0]) if alone else headline_of_group(self.group, causes)
         if not any(names_no_zone(radio) for _, radio in self.transfer.radio):
             return sentence
         return sentence._replace(sentence=f"{sentence.sentence} {ZONE_CAVEAT}")
@@ -140,7 +168,16 @@ class Diagnosis:
 
         An incident is a finding together with its consequences, or a group of similar findings.
         """
-        return _incidents(self, self.findings)
+        return [self._with_cause(each) for each in _incidents(self, self.findings)]
+
+    def _with_cause(self, incident: Incident) -> Incident:
+        """Return an incident with the cause that the radio log shows, and a sentence that begins with it."""
+        cause = self.cause_of([self.findings[part] for part in incident.parts])
+        if cause <= RadioCause.NORMAL or incident.kind not in _HOLE or incident.kind == cause.label:
+            return replace(incident, cause=cause)
+        words = self.causes[0].words(cause, incident.begin_ns, incident.end_ns)
+        sentence = f"{words[0].upper()}{words[1:]}: {incident.sentence[0].lower()}{incident.sentence[1:]}"
+        return replace(incident, cause=cause, sentence=sentence)
 
     @property
     def listed(self) -> list[Incident]:
@@ -175,7 +212,8 @@ class Diagnosis:
 
     def document(self, *, intervals: bool = False) -> Document:
         """Return what `multitracer diagnose --json` writes (docs/diagnose.schema.json)."""
-        headline, listed = self.headline, {"intervals": self.limited.intervals()} if intervals else {}
+        headline, causes = self.headline, self.causes[0]
+        listed = {"intervals": causes.split(self.limited.intervals())} if intervals else {}
         return {
             "schema": SCHEMA,
             "trust": self.transfer.recording.trust_document(),
@@ -186,6 +224,7 @@ class Diagnosis:
                 "confidence": headline.confidence.label,
                 "sentence": headline.sentence,
                 "help": headline.help,
+                "cause": headline.cause.label,
             },
             "view": self.limited.view.label,
             "limits_total_s": round(self.limited.total_s, _DIGITS),
@@ -198,6 +237,7 @@ class Diagnosis:
                     "share_low": round(each.share_low, _DIGITS),
                     "share_high": round(each.share_high, _DIGITS),
                     "confidence": each.confidence.label,
+                    **causes_document(causes.of_limit(each.limit, each.part), digits=_DIGITS),
                 }
                 for each in self.limited.shares
             ],
@@ -210,6 +250,7 @@ class Diagnosis:
                     "parts": list(each.parts),
                     "sentence": each.sentence,
                     "help": each.help,
+                    "cause": each.cause.label,
                 }
                 for each in self.incidents
             ],
@@ -502,6 +543,8 @@ _HOLE = {
     "idle-timeout",
 }
 """Kinds that describe a hole, or a reaction of TCP or the link to one."""
+_LIMITS_OF = {"link-limited": (Limit.LINK,)}
+"""Limits whose cause is that of a finding which describes no hole."""
 _ONE_THING = ({"bufferbloat", "overbuffered-link"}, {"reset-by-peer", "stale-data"})
 """Sets of kinds that describe the same incident: an oversized queue, an aborted connection."""
 _STOPPED = (
@@ -544,6 +587,8 @@ class Incident:
         Indexes in `Diagnosis.findings`: the first cause first, then the others by cause and time.
     sentence, help : str
         Texts of the first cause.
+    cause : RadioCause
+        What the radio log shows as the cause; unknown without one.
     """
 
     kind: str
@@ -554,6 +599,7 @@ class Incident:
     parts: tuple[int, ...]
     sentence: str
     help: str
+    cause: RadioCause = RadioCause.UNKNOWN
 
     @property
     def is_listed(self) -> bool:

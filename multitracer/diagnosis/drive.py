@@ -18,18 +18,19 @@ from multitracer.analysis.mobility import around_handovers as windows
 from multitracer.analysis.mobility.around_handovers import epochs
 from multitracer.analysis.mobility.cells import cells_of
 from multitracer.analysis.mobility.seconds import DriveLimits, DriveSeries
-from multitracer.analysis.mobility.series import Samples, Steps
+from multitracer.analysis.mobility.series import Samples, Steps, payload_rate
 from multitracer.analysis.mobility.stretches import stretches
 from multitracer.clock.model.relation import PlacementStatus
 from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.limits.names import Limit
+from multitracer.diagnosis.radio_cause import limits_of
 from multitracer.errors import InputError
 from multitracer.recording.phones import most_within
 from multitracer.recording.radio_context import RadioContext
 from multitracer.recording.transfer import Transfer
 from multitracer.schemas.mobility import AROUND, AROUND_LIMITS, STRETCHES
 from multitracer.tables import NA, NOT_A_TIME, Table
-from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
+from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.analysis.mobility.route import Route
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from multitracer.recording.phones import Phone
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
-    from multitracer.tables import Numbers, Times
+    from multitracer.tables import Times
 
 
 _LOGGED_RATES = {"Radio_rate_down": "downlink", "Radio_rate_up": "uplink"}
@@ -158,16 +159,7 @@ class Drive:
         """What limited the connections of the explained group; None without a diagnosis."""
         if self.diagnosis is None:
             return None
-        members = self.diagnosis.group.members
-        tables = [each.limited.table for each in members]
-        shifts = [each.begin_ns - each.limited.begin_ns for each in members]
-        sends = [each.limited.transfer.reverse for each in members]
-        begin, end = (
-            np.concatenate([table[name] + shift for table, shift in zip(tables, shifts, strict=True)])
-            for name in ("begin_ns", "end_ns")
-        )
-        limit, part = (np.concatenate([table[name] for table in tables]) for name in ("limit", "part"))
-        return DriveLimits(begin, end, limit, part, np.repeat(sends, [len(table) for table in tables]))
+        return limits_of(self.diagnosis.group.members)
 
     @property
     def _sends_ns(self) -> Times | None:
@@ -322,34 +314,5 @@ def drive_of(recording: Recording) -> Drive:
     return Drive(RadioContext(recording, diagnosis.transfer.at_sender.host), diagnosis)
 
 
-def payload_rate(time_ns: Times, payload_bytes: Numbers, *, step_ns: int = NS_PER_S) -> Steps | None:
-    """Return the rate of TCP payload in a capture, both directions, per interval; None without a time.
-
-    Parameters
-    ----------
-    time_ns, payload_bytes : ndarray of int64, shape (n_segments,)
-        Of its segments; segments without a time or a payload do not count.
-    step_ns : int
-        Length of an interval.
-
-    Returns
-    -------
-    Steps
-        bit/s; an interval without payload is 0.
-    """
-    rows = np.flatnonzero((time_ns != NOT_A_TIME) & (payload_bytes > 0))
-    if not len(rows):
-        return None
-    first_ns = int(time_ns[rows].min())
-    number = (time_ns[rows] - first_ns) // step_ns
-    if int(number.max()) * step_ns > _LONGEST_S * NS_PER_S:
-        return None
-    payload = np.bincount(number, weights=payload_bytes[rows])
-    edges = first_ns + np.arange(len(payload)) * step_ns
-    return Steps(edges, payload * BITS_PER_BYTE * (NS_PER_S / step_ns), step_ns)
-
-
-_LONGEST_S = 10 * 86_400
-"""Maximum duration of a drive in s, ten days: a longer capture would need too much memory."""
 _FINE_NS = 100 * NS_PER_MS
 """Interval of the fine throughput, in ns: a fifth of the bins around handovers, so that a bin is exact to 20 %."""

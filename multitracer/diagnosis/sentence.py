@@ -10,15 +10,17 @@ from multitracer.diagnosis.held import idle_gaps_s, link_in_words
 from multitracer.diagnosis.limits.at_sender import opening
 from multitracer.diagnosis.limits.limited import shown_s, stretches
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, Viewpoint, by_limit
+from multitracer.diagnosis.radio_cause import OF_THE_RADIO, RadioCause, largest, summed
 from multitracer.units import NS_PER_S
 from multitracer.words import about, count, duration, rate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from multitracer.diagnosis.limits.group import ConnectionGroup
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.names import LimitShare
+    from multitracer.diagnosis.radio_cause import Causes, RadioCauses
     from multitracer.tables import Array
 
 LIMIT_COLUMNS = ("what limited it", "seconds", "share", "confidence", "numbers")
@@ -87,10 +89,12 @@ class Headline(NamedTuple):
     confidence: Confidence
     sentence: str
     help: str
+    cause: RadioCause = RadioCause.UNKNOWN
+    """What the radio log shows as the cause of the limit."""
 
 
-def headline_of(limited: Limited) -> Headline:
-    """Return the first sentence of one transfer."""
+def headline_of(limited: Limited, radio: RadioCauses | None = None) -> Headline:
+    """Return the first sentence of one transfer; `radio` are its causes by a radio log."""
     sums = by_limit(limited.shares)
     limit = next(iter(sums))
     own = [row for row in limited.shares if row.limit is limit]
@@ -100,12 +104,17 @@ def headline_of(limited: Limited) -> Headline:
     capture = parts[0].part if len(parts) == 1 else LimitSubtype.NONE
     share = parts[0].share if capture and parts[0].share >= next_share else sums[limit]
     share = sum(row.share for row in parts) if others_of_it else share
-    first = _first(limited, limit, parts, share)
-    rest = [_also(limited, each, other) for each, other in others.items() if other >= WORTH_SAYING]
+    of_radio = _radio_words(limited, limit, share, own[0].confidence, radio)
+    first = of_radio.first or _first(limited, limit, parts, share)
+    rest = [
+        _also(limited, each, other)
+        for each, other in others.items()
+        if other >= WORTH_SAYING and each not in of_radio.limits
+    ]
     helps = "; ".join(dict.fromkeys(_help(limited, limit, row.part) for row in parts))
     helps = _POLICED_HELP if limit is Limit.LINK and is_policed(limited) else helps
-    sentence = " ".join([first, *others_of_it, *filter(None, rest)])
-    return Headline(limit, capture, share, own[0].confidence, sentence, helps)
+    sentence = " ".join(filter(None, [first, of_radio.more, *others_of_it, *rest]))
+    return Headline(limit, capture, share, own[0].confidence, sentence, of_radio.help or helps, of_radio.cause)
 
 
 def _main_parts(limited: Limited, own: list[LimitShare], next_share: float) -> tuple[list[LimitShare], list[str]]:
@@ -130,8 +139,8 @@ def _main_parts(limited: Limited, own: list[LimitShare], next_share: float) -> t
     return mine, [_programs(limited, others)]
 
 
-def headline_of_group(group: ConnectionGroup) -> Headline:
-    """Return the first sentence of a group of connections."""
+def headline_of_group(group: ConnectionGroup, radio: Sequence[RadioCauses] = ()) -> Headline:
+    """Return the first sentence of a group of connections; `radio` are the causes of its members' limits."""
     if not group.seconds:
         return _headline_without_time(group)
     total = max(group.total_s, 1e-12)
@@ -167,8 +176,11 @@ def headline_of_group(group: ConnectionGroup) -> Headline:
         for each, other in ordered[1:]
         if other >= WORTH_SAYING
     ]
-    helps = _help(group.longest, limit, part)
-    return Headline(limit, part, share, sure, " ".join([first, *rest]), helps)
+    of_limit = summed([each.of_limit(limit) for each in radio])
+    more, radio_help = _more_of_radio(limit, of_limit, summed([each.seconds() for each in radio]), radio)
+    helps = radio_help or _help(group.longest, limit, part)
+    sentence = " ".join(filter(None, [first, more, *rest]))
+    return Headline(limit, part, share, sure, sentence, helps, largest(of_limit))
 
 
 def _headline_without_time(group: ConnectionGroup) -> Headline:
@@ -402,3 +414,97 @@ def lasted(seconds: float, digits: int = 1) -> str:
     if seconds >= _SHORT_S:
         return f"{seconds:.{digits}f} s"
     return f"{np.format_float_positional(seconds, 2, fractional=False, trim='-')} s"
+
+
+class _RadioWords(NamedTuple):
+    """What the first sentence tells of the radio."""
+
+    first: str = ""
+    """Replaces the sentence about the largest limit; empty if the radio did not cause it."""
+    more: str = ""
+    help: str = ""
+    limits: tuple[Limit, ...] = ()
+    """Other limits whose causes these sentences tell."""
+    cause: RadioCause = RadioCause.UNKNOWN
+
+
+_BEYOND = "look beyond the radio: at the path behind the cell, and at the other end"
+_LITTLE = 0.05  # of the time of all causes: a cause with less is not named. Not measured
+
+
+def _radio_words(
+    limited: Limited, limit: Limit, share: float, confidence: Confidence, radio: RadioCauses | None
+) -> _RadioWords:
+    """Return the sentences about the causes that a radio log shows; all empty without one."""
+    if radio is None or radio.witness is None or (limit is Limit.LINK and is_policed(limited)):
+        return _RadioWords()
+    own, every = radio.of_limit(limit), radio.seconds()
+    cause = largest(own)
+    others = tuple(each for each in OF_THE_RADIO if each is not limit and _is_mostly_bad(radio.of_limit(each)))
+    bad = _bad(every)
+    names = [each for each, seconds in bad.items() if seconds >= _LITTLE * sum(bad.values())]
+    listed = ", ".join(f"{radio.words(each)} for {lasted(bad[each])}" for each in names)
+    basis = f"{share:.0%} of {lasted(limited.total_s)}, {confidence.label}"
+    if not _is_mostly_bad(own):
+        is_good = limit is Limit.LINK and own.get(RadioCause.NORMAL, 0.0) > MOSTLY * sum(own.values())
+        if not is_good or sum(bad.values()) < WORTH_SAYING * limited.total_s:
+            more, helps = _more_of_radio(limit, own, every, [radio])
+            return _RadioWords("", more, helps, others if more else (), cause)
+        first = (
+            f"The radio limited it: {listed}. For the rest the link was the limit while the radio was "
+            f"good{at_rate(limited)} ({basis})."
+        )
+        return _RadioWords(first, "", _help_of(names[0], is_good=True), others, cause)
+    helps = "; ".join(each.help for each in names if own.get(each, 0.0) >= WORTH_SAYING * sum(own.values()))
+    if len(names) > 1:
+        carried = at_rate(limited).replace(", at", "; the link carried", 1) if limit is Limit.LINK else ""
+        return _RadioWords(f"The radio limited it: {listed}{carried} ({basis}).", "", helps, others, cause)
+    name, took = radio.words(names[0]), lasted(own[names[0]])
+    name = name[0].upper() + name[1:]
+    first = {
+        Limit.OUTAGE: f"{name} for {took}: nothing arrived ({basis}).",
+        Limit.LINK: f"{name} limited the link for {took}{at_rate(limited)} ({basis}).",
+        Limit.RECOVERY: f"{name} for {took}: data were lost, and later data waited for them ({basis}).",
+    }[limit]
+    return _RadioWords(first, "", helps, others, cause)
+
+
+def _more_of_radio(limit: Limit, own: Causes, every: Causes, radio: Sequence[RadioCauses]) -> tuple[str, str]:
+    """Return a sentence about the radio that follows the first one, and the remedy; empty if there is none.
+
+    Parameters
+    ----------
+    limit : Limit
+        The largest limit.
+    own, every : dict
+        Seconds of each cause of this limit, and of all limits.
+    radio : sequence of RadioCauses
+        The causes of each connection.
+    """
+    bad, total_s = _bad(every), sum(each.limited.total_s for each in radio)
+    is_good = limit in OF_THE_RADIO and own.get(RadioCause.NORMAL, 0.0) > MOSTLY * sum(own.values())
+    if sum(bad.values()) < WORTH_SAYING * max(total_s, 1e-12):
+        return ("The radio was good; look beyond it.", RadioCause.NORMAL.help) if is_good else ("", "")
+    names = [each for each, seconds in bad.items() if seconds >= _LITTLE * sum(bad.values())]
+    listed = ", ".join(f"{_words_of(each, radio)} for {lasted(bad[each])}" for each in names)
+    rest = "; it was good for the rest" if is_good else ""
+    helps = _help_of(names[0], is_good=is_good) if is_good or names[0] in own else ""
+    return f"The radio limited it for {lasted(sum(bad.values()))}: {listed}{rest}.", helps
+
+
+def _words_of(cause: RadioCause, radio: Sequence[RadioCauses]) -> str:
+    """Return the words for a cause, with the number that holds in the connection with most of it."""
+    return max(radio, key=lambda each: each.seconds().get(cause, 0.0)).words(cause)
+
+
+def _help_of(cause: RadioCause, *, is_good: bool) -> str:
+    """Return the remedy against a cause; `is_good`: the radio was good for most of the time."""
+    return f"{cause.help}; for the rest, {_BEYOND}" if is_good else cause.help
+
+
+def _bad(causes: Causes) -> Causes:
+    return {each: seconds for each, seconds in causes.items() if each > RadioCause.NORMAL}
+
+
+def _is_mostly_bad(causes: Causes) -> bool:
+    return sum(_bad(causes).values()) > MOSTLY * max(sum(causes.values()), 1e-12)

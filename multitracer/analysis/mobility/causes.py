@@ -151,7 +151,7 @@ def causes_of(seconds: Seconds, radio: RadioMasks, bad: Mask, poor_bps: float) -
     losses = np.isin(limit, _OF_LOSSES)
     idle = seconds.limit == "recovery timer"  # all that was in flight was lost, and not by TCP
     fine = radio.level_known & ~radio.is_weak & radio.is_good & seconds.is_read
-    efficiency, typical = _efficiency(seconds)
+    efficiency, typical = efficiency_of(seconds)
     unlimited = (limit == "link") | (limit == "")
     with np.errstate(invalid="ignore"):
         expected = (seconds.sinr_db < FAIR_SINR_DB) & (efficiency >= LOADED_SHARE * typical)
@@ -162,7 +162,7 @@ def causes_of(seconds: Seconds, radio: RadioMasks, bad: Mask, poor_bps: float) -
         (by_rate & np.isin(seconds.limit, SERVER_LIMITS), SecondCause.SERVER),
         (radio.is_weak, SecondCause.COVERAGE),
         (radio.level_known & (radio.is_poor | (by_rate & (limit == "link") & expected)), SecondCause.INTERFERENCE),
-        (by_rate & unlimited & _is_older(seconds, poor_bps), SecondCause.TECHNOLOGY),
+        (by_rate & unlimited & is_older(seconds, poor_bps), SecondCause.TECHNOLOGY),
         (seconds.is_change & by_rate & ~_is_typical(seconds) & ~seconds.is_blank, SecondCause.HANDOVER),
         (by_rate & fine & (((limit == "link") & scarce) | busy), SecondCause.LOAD),
         (by_rate & own & (~losses | (fine & ~idle)), SecondCause.TCP),
@@ -251,6 +251,28 @@ _OF_A_GOOD_RADIO = "what the link did (its log, or the phone's signalling), on a
 """The missing recording if level and quality were good, the cell did not change, and TCP waited for lost data."""
 
 
+def depth_of(seconds: Seconds) -> tuple[Array, Array]:
+    """Return how far level and quality of each second lie above their thresholds, in dB.
+
+    Below a threshold it is negative; NaN if unknown.
+
+    Of several levels or qualities the first known one decides, as in `radio_of`.
+    """
+    level = _above(
+        (seconds.rsrp_dbm, WEAK_RSRP_DBM), (seconds.rscp_dbm, WEAK_RSCP_DBM), (seconds.rssi_dbm, WEAK_RSSI_DBM)
+    )
+    return level, _above(
+        (seconds.sinr_db, POOR_SINR_DB), (seconds.rsrq_db, POOR_RSRQ_DB), (seconds.ecio_db, POOR_ECIO_DB)
+    )
+
+
+def _above(*columns: tuple[Array, float]) -> Array:
+    above = np.full(len(columns[0][0]), np.nan)
+    for values, threshold in columns:
+        above = np.where(np.isnan(above), values - threshold, above)
+    return above
+
+
 def _below(*columns: tuple[Array, float]) -> tuple[Mask, Mask]:
     """Return two masks over the seconds; each of `columns` is an array with its threshold.
 
@@ -282,7 +304,7 @@ _MIN_PART = 0.2
 technology. Not measured."""
 
 
-def _is_older(seconds: Seconds, poor_bps: float) -> Mask:
+def is_older(seconds: Seconds, poor_bps: float) -> Mask:
     """Return in which seconds an older technology served, at a typical rate that is below `poor_bps`."""
     typical_rates = _typical_of(seconds, seconds.rate_bps)
     newest = max((each for each, rate in typical_rates.items() if rate >= poor_bps), default=0.0)
@@ -316,7 +338,7 @@ def _typical_of(seconds: Seconds, value: Array) -> dict[float, float]:
     return {number: float(np.quantile(values, 0.75)) for number, values in each.items() if len(values) >= MIN_OLDER_S}
 
 
-def _efficiency(seconds: Seconds) -> tuple[Array, Array]:
+def efficiency_of(seconds: Seconds) -> tuple[Array, Array]:
     """Return two arrays: the efficiency of each second, and the upper quartile of it in the drive.
 
     The efficiency is the rate divided by the Shannon capacity per Hz at the SINR. A technology that served
@@ -350,16 +372,20 @@ def evidence_of(cause: SecondCause, seconds: Seconds, radio: RadioMasks, rows: N
     """
     words = {
         SecondCause.COVERAGE: lambda: _coverage(seconds, radio, rows),
-        SecondCause.INTERFERENCE: lambda: [_level(seconds, rows), f"but {_quality(seconds, rows)}"],
-        SecondCause.HANDOVER: lambda: [_changes(seconds, rows, handovers), _level(seconds, rows)],
+        SecondCause.INTERFERENCE: lambda: [level_in_words(seconds, rows), f"but {quality_in_words(seconds, rows)}"],
+        SecondCause.HANDOVER: lambda: [_changes(seconds, rows, handovers), level_in_words(seconds, rows)],
         SecondCause.LOAD: lambda: _load(seconds, rows),
-        SecondCause.TECHNOLOGY: lambda: [_technology(seconds, rows), _rate(seconds, rows), _level(seconds, rows)],
+        SecondCause.TECHNOLOGY: lambda: [
+            _technology(seconds, rows),
+            _rate(seconds, rows),
+            level_in_words(seconds, rows),
+        ],
         SecondCause.SERVER: lambda: [_limit(seconds, rows), _rate(seconds, rows)],
         SecondCause.TCP: lambda: [_limit(seconds, rows), _rate(seconds, rows)],
         SecondCause.UNKNOWN: lambda: [
             _limit(seconds, rows),
             _rate(seconds, rows),
-            _level(seconds, rows),
+            level_in_words(seconds, rows),
             _blank(seconds, rows),
         ],
     }.get(cause, list)()
@@ -405,14 +431,14 @@ def _coverage(seconds: Seconds, radio: RadioMasks, rows: Numbers) -> list[str]:
     no_service = seconds.no_service[rows] >= 0.5
     searched, weak = int(no_service.sum()), int((radio.is_weak[rows] & ~no_service).sum())
     limit = f" (below {WEAK_RSRP_DBM:.0f} dBm)" if np.isfinite(seconds.rsrp_dbm[rows]).any() else ""
-    words = [_level(seconds, rows), f"weak{limit} for {weak} of {len(rows)} s"] if weak else []
+    words = [level_in_words(seconds, rows), f"weak{limit} for {weak} of {len(rows)} s"] if weak else []
     return [f"no service for {searched} of {len(rows)} s" if searched else "", *words]
 
 
 def _load(seconds: Seconds, rows: Numbers) -> list[str]:
     busy = median(seconds.cell_busy_pct[rows])
     return [
-        f"{_level(seconds, rows)} and {_quality(seconds, rows)} are good",
+        f"{level_in_words(seconds, rows)} and {quality_in_words(seconds, rows)} are good",
         _limit(seconds, rows),
         _rate(seconds, rows),
         f"cell busy {busy:.0f} %" if np.isfinite(busy) else "",
@@ -426,11 +452,13 @@ def _technology(seconds: Seconds, rows: Numbers) -> str:
     return f"{' and '.join(words)} of {len(rows)} s, at its usual rate in this drive" if words else ""
 
 
-def _level(seconds: Seconds, rows: Numbers) -> str:
+def level_in_words(seconds: Seconds, rows: Numbers) -> str:
+    """Return the median of the level in some seconds with its name, for example "RSRP -123 dBm"."""
     return _first(rows, ("RSRP", seconds.rsrp_dbm), ("RSCP", seconds.rscp_dbm), ("RSSI", seconds.rssi_dbm), "dBm")
 
 
-def _quality(seconds: Seconds, rows: Numbers) -> str:
+def quality_in_words(seconds: Seconds, rows: Numbers) -> str:
+    """Return the median of the quality in some seconds with its name, for example "SINR -2.5 dB"."""
     return _first(rows, ("SINR", seconds.sinr_db), ("RSRQ", seconds.rsrq_db), ("Ec/Io", seconds.ecio_db), "dB")
 
 

@@ -272,7 +272,7 @@ def _limits(limits: DriveLimits | None, begin: Times, end: Times) -> tuple[Array
     words = np.where(own, "application own", words).astype("U26")
     for word in np.unique(words).tolist():
         rows = np.flatnonzero(words == word)
-        held = _seconds_of(limits.begin_ns[rows], limits.end_ns[rows], begin[0], len(begin))
+        held = overlap_s(limits.begin_ns[rows], limits.end_ns[rows], begin[0], len(begin))
         wanted |= (held > 0) & (word not in _NOTHING_WANTED)
         better = held > longest
         longest[better], name[better] = held[better], word
@@ -285,7 +285,7 @@ _NOTHING_WANTED = ("application own", "application peer")
 phone's next request."""
 
 
-def _seconds_of(begin: Times, end: Times, origin: int, count: int) -> Array:
+def overlap_s(begin: Times, end: Times, origin: int, count: int) -> Array:
     """Return how many seconds of the given intervals lie in each second of a grid: float64."""
     edges = origin + np.arange(count + 1) * NS_PER_S
     total = np.zeros(count + 1)

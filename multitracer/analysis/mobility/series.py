@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.tables import NOT_A_TIME
-from multitracer.units import NS_PER_S
+from multitracer.units import BITS_PER_BYTE, NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Numbers, Table, Times
@@ -105,6 +105,37 @@ class Steps:
         some = seconds > 1e-9  # a nanosecond: less is the rounding of the sums
         mean = np.where(some, amount / np.where(some, seconds, 1.0), np.nan)
         return mean, np.where(high > low, seconds / np.where(high > low, high - low, 1.0), 0.0)
+
+
+def payload_rate(time_ns: Times, payload_bytes: Numbers, *, step_ns: int = NS_PER_S) -> Steps | None:
+    """Return the rate of TCP payload in a capture, both directions, per interval; None without a time.
+
+    Parameters
+    ----------
+    time_ns, payload_bytes : ndarray of int64, shape (n_segments,)
+        Of its segments; segments without a time or a payload do not count.
+    step_ns : int
+        Length of an interval.
+
+    Returns
+    -------
+    Steps
+        bit/s; an interval without payload is 0.
+    """
+    rows = np.flatnonzero((time_ns != NOT_A_TIME) & (payload_bytes > 0))
+    if not len(rows):
+        return None
+    first_ns = int(time_ns[rows].min())
+    number = (time_ns[rows] - first_ns) // step_ns
+    if int(number.max()) * step_ns > _LONGEST_S * NS_PER_S:
+        return None
+    payload = np.bincount(number, weights=payload_bytes[rows])
+    edges = first_ns + np.arange(len(payload)) * step_ns
+    return Steps(edges, payload * BITS_PER_BYTE * (NS_PER_S / step_ns), step_ns)
+
+
+_LONGEST_S = 10 * 86_400
+"""Maximum duration of a drive in s, ten days: a longer capture would need too much memory."""
 
 
 def quartiles(group: Numbers, value: Array, groups: int) -> Array:

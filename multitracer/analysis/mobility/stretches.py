@@ -289,15 +289,21 @@ def _runs(bad: Mask) -> tuple[list[int], list[int]]:
 
 def _parts(first: int, cause: Numbers) -> list[_Part]:
     """Return the parts of a route segment, which is split where its cause changes."""
-    cause = _filled(cause)
-    for minimum in range(2, _MIN_CAUSE_S + 1):  # the shortest first
-        while _give_away(cause, minimum):
-            pass
+    cause = without_short_runs(_filled(cause))
     begins, ends = _edges(cause)
     return [
         _Part(first + int(a), first + int(b) - 1, SecondCause(int(cause[a])), a == 0, b == len(cause))
         for a, b in zip(begins, ends, strict=True)
     ]
+
+
+def without_short_runs(cause: Numbers) -> Numbers:
+    """Return the causes of consecutive seconds; runs that are too short have the cause of a longer neighbour."""
+    result = cause.copy()
+    for minimum in range(2, _MIN_CAUSE_S + 1):  # the shortest first
+        while _give_away(result, minimum):
+            pass
+    return result
 
 
 def _edges(cause: Numbers) -> tuple[Numbers, Numbers]:
