@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from parsers._chunks import Chunks, PacketBlock, first_packet_ns, is_plain, read_capture, read_flow
     from parsers._contents import contents_of
-    from parsers._forced import force_reading, forced_reading
+    from parsers._forced import force_reading, forced_reading, zone_of
     from parsers._format import HEAD_BYTES, Format, Match
     from parsers._ip_packets import (
         IpPacket,
@@ -60,6 +60,7 @@ __all__ = [
     "read_packets_of_frames",
     "read_records",
     "recognise",
+    "zone_of",
 ]
 
 _LAZY = {
@@ -90,6 +91,7 @@ _LAZY = {
     "read_packets_of_frames": "parsers._ip_packets",
     "read_records": "parsers._ip_packets",
     "recognise": "parsers._registry",
+    "zone_of": "parsers._forced",
 }
 """Names of this package and their modules; a module is imported when its name is first used."""
 

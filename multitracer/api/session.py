@@ -46,6 +46,7 @@ def open(  # noqa: A001  # as in gzip.open
     max_packets: int | None = None,
     decap: bool = True,
     keep_duplicates: bool = False,
+    zone: str | None = None,
 ) -> Session:
     """Read and analyse captures and logs, or a session folder.
 
@@ -66,6 +67,9 @@ def open(  # noqa: A001  # as in gzip.open
         their outer packets are counted as they are.
     keep_duplicates : bool
         Count packets that were captured more than once each time, as tshark does; otherwise copies are left out.
+    zone : str, optional
+        Time zone of times in logs that name none: "UTC", "+01:00" or an IANA name; by default the zone in the
+        manifest, else UTC.
 
     Returns
     -------
@@ -84,7 +88,10 @@ def open(  # noqa: A001  # as in gzip.open
     """
     is_complete = begin is None and end is None
     need = Need.SEGMENTS if is_complete else Need.PACKETS
-    session = Session(read(*paths, need=need, max_packets=max_packets, decap=decap, keep_duplicates=keep_duplicates))
+    recording = read(
+        *paths, need=need, max_packets=max_packets, decap=decap, keep_duplicates=keep_duplicates, zone=zone
+    )
+    session = Session(recording)
     return session if is_complete else session.between(begin, end)
 
 

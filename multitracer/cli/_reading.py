@@ -82,6 +82,17 @@ def _address(host: str) -> str:
         ) from error
 
 
+def zone(text: str) -> str:
+    """Return the value of an option that names a time zone."""
+    from parsers import zone_of
+
+    try:
+        zone_of(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    return text
+
+
 class InputChoice(NamedTuple):
     """The inputs of a command, and the interval and packets that the user selects."""
 
@@ -115,12 +126,19 @@ FORCING = {
         help="Count packets that were captured more than once each time, as tshark and tcptrace do. Default: copies "
         "are left out of all numbers.",
     ),
+    "zone": click.option(
+        "--zone",
+        type=zone,
+        metavar="ZONE",
+        help="Time zone of times in logs that name none: UTC, an offset (+01:00), or an IANA name (Europe/Berlin). "
+        "Default: the zone in the manifest, else UTC.",
+    ),
 }
-"""Options that say how captures are read, whatever the files say, by the name that `parsers.force_reading` knows.
+"""Options that say how captures and logs are read, by the name that `parsers.force_reading` knows.
 
 Every command that reads captures has all of them.
 """
-_UNFORCED = {"time_unit": None, "decap": True, "keep_duplicates": False}
+_UNFORCED = {"time_unit": None, "decap": True, "keep_duplicates": False, "zone": None}
 """The values that force nothing."""
 
 

@@ -160,7 +160,9 @@ class Diagnosis:
         sentence = headline_of(self.limited, causes[0]) if alone else headline_of_group(self.group, causes)
         if not any(names_no_zone(radio) for _, radio in self.transfer.radio):
             return sentence
-        return sentence._replace(sentence=f"{sentence.sentence} {ZONE_CAVEAT}")
+        context = self.transfer.radio_context
+        caveat = "" if context is None else context.zone_caveat
+        return sentence._replace(sentence=f"{sentence.sentence} {caveat or ZONE_CAVEAT}")
 
     @cached_property
     def incidents(self) -> list[Incident]:

@@ -141,7 +141,7 @@ def phones_of(radio: Sequence[Placed], orders: Sequence[Placed], captures: Seque
         for name, logs in phones_apart(_logs(radio, orders))
         for own in _by_card(logs)
     ]
-    packets = _span_of_packets(captures)
+    packets = span_of_packets(captures)
     return sorted(phones, key=lambda phone: (not _meet(phone.span_ns, packets), -phone.rows))
 
 
@@ -186,7 +186,8 @@ def _by_card(logs: list[PhoneLog]) -> list[list[PhoneLog]]:
     return cards
 
 
-def _span_of_packets(captures: Sequence[Capture]) -> tuple[int, int] | None:
+def span_of_packets(captures: Sequence[Capture]) -> tuple[int, int] | None:
+    """Return the first and the last time of the packets in some captures, in ns; None without a time."""
     times = [
         time_ns
         for capture in captures

@@ -19,12 +19,13 @@ from multitracer.analysis.series.labelled import speed_series, travelled_series
 from multitracer.clock.doctor.examination import contradiction
 from multitracer.clock.model.relation import Clock
 from multitracer.clock.moved_table import moved
-from multitracer.recording.phones import most_within, phones_of, which_phone
+from multitracer.recording.phones import most_within, phones_of, span_of_packets, which_phone
 from multitracer.recording.tracks import Placed, of_drive, tracks_of
 from multitracer.recording.window import within_both
 from multitracer.schemas.radio import GAPS, MARKERS, POSITION, RADIO
 from multitracer.schemas.signalling import HANDOVERS
 from multitracer.tables import NOT_A_TIME
+from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, portable
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class RadioContext:
     def caveats(self) -> str:
         """Sentences that say which times are doubtful (no time zone, or two clocks); empty if none are."""
         tables = [placed.table for placed in (*self.radio, *self.position, *self.markers)]
-        words = [ZONE_CAVEAT] if any(names_no_zone(table) for table in tables) else []
+        words = [self.zone_caveat] if self.zone_caveat else []
         back_ns = max((_farthest_back_ns(table) for table in tables), default=0)
         if back_ns > BACK_NS:
             words.append(
@@ -197,6 +198,21 @@ class RadioContext:
             )
         words += [CONTRADICTED] if self._is_contradicted else []
         return " ".join(words)
+
+    @property
+    def zone_caveat(self) -> str:
+        """A sentence that a log names no time zone, and which zone would make it fit the packets; or empty."""
+        placed = [*self.radio, *self.position, *self.markers]
+        tables = [each.table for each in placed if names_no_zone(each.table)]
+        if not tables:
+            return ""
+        zones = {zone_that_fits(_times(table), span_of_packets(self.recording.captures)) for table in tables}
+        zone = zones.pop() if len(zones) == 1 else ""
+        return (
+            f"{ZONE_CAVEAT} With `--zone {zone}` its readings would lie in the time of the packets."
+            if zone
+            else ZONE_CAVEAT
+        )
 
     @property
     def _is_contradicted(self) -> bool:
@@ -238,6 +254,37 @@ class RadioContext:
 def names_no_zone(table: Table) -> bool:
     """Return whether the times of a log's table have no time zone, so that UTC was assumed."""
     return table.provenance.get("zone") == "unknown"
+
+
+_ZONES_H = range(-12, 15)
+"""Whole hours that time zones are ahead of UTC."""
+
+
+def zone_that_fits(time_ns: Times, packets_ns: tuple[int, int] | None) -> str:
+    """Return the zone in whole hours in which the times of a log lie in the time of the packets.
+
+    It is empty if they already do as UTC, if no zone or more than one fits, and without packets.
+
+    Parameters
+    ----------
+    time_ns : ndarray of int64, ns since 1970, shape (n_rows,)
+        The times, read as UTC.
+    packets_ns : pair of int or None
+        First and last time of the packets.
+    """
+    if packets_ns is None or not len(time_ns):
+        return ""
+    first_ns, last_ns = int(time_ns.min()), int(time_ns.max())
+    hour_ns = 3600 * NS_PER_S
+    common = {
+        hours: min(last_ns - hours * hour_ns, packets_ns[1]) - max(first_ns - hours * hour_ns, packets_ns[0])
+        for hours in _ZONES_H
+    }
+    most = max(common.values())
+    best = [hours for hours, shared in common.items() if shared == most]
+    if most <= 0 or common[0] > 0 or len(best) > 1:
+        return ""
+    return f"{best[0]:+03d}:00"
 
 
 def _farthest_back_ns(table: Table) -> int:

@@ -82,6 +82,7 @@ def read(  # noqa: PLR0913  # what a user may choose
     meanwhile: Callable[[], None] | None = None,
     decap: bool = True,
     keep_duplicates: bool = False,
+    zone: str | None = None,
 ) -> Recording:
     """Read the inputs as one recording, and count the connections of its captures.
 
@@ -112,6 +113,8 @@ def read(  # noqa: PLR0913  # what a user may choose
         Read the packets inside tunnels; otherwise their outer packets are counted as they are.
     keep_duplicates : bool
         Count packets that were captured more than once each time.
+    zone : str, optional
+        Time zone of times in logs that name none: "UTC", "+01:00" or an IANA name.
 
     Raises
     ------
@@ -119,7 +122,9 @@ def read(  # noqa: PLR0913  # what a user may choose
         If nothing can be read. A file of a folder that cannot be read is skipped with a warning as long
         as another one can be read.
     """
-    forced = ({} if decap else {"decap": False}) | ({"keep_duplicates": True} if keep_duplicates else {})
+    forced: dict[str, object] = {} if decap else {"decap": False}
+    forced |= {"keep_duplicates": True} if keep_duplicates else {}
+    forced |= {} if zone is None else {"zone": zone}
     if forced:
         with parsers.force_reading(**forced):
             return read(*inputs, need=need, only=only, window=window, max_packets=max_packets, progress=progress,

@@ -46,6 +46,10 @@ _STATE = attrgetter("st_size", "st_mtime_ns")
 """File attributes that show a change of a file."""
 
 
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
 @dataclass
 class Recording:
     """The captures and logs of one recording.
@@ -62,6 +66,8 @@ class Recording:
         Sentences about what was skipped or is unknown; more are added while logs are parsed.
     bounds_ns : (int or None, int or None)
         Bounds to which the captures were cut; None leaves a side open.
+    zone : str or None
+        Time zone of times in its logs that name none, as the user states it.
     """
 
     inputs: Inputs
@@ -69,6 +75,7 @@ class Recording:
     sender_point: str | None = None
     notes: list[str] = field(default_factory=list)
     bounds_ns: Bounds = (None, None)
+    zone: str | None = field(default_factory=lambda: _text(parsers.forced_reading().get("zone")))
     _logs: dict[str, list[ParsedLog]] = field(default_factory=dict, repr=False)
     _losses: dict[str, list[str]] = field(default_factory=dict, repr=False)
     _radio_context: dict[str | None, RadioContext] = field(default_factory=dict, init=False, repr=False)
@@ -168,7 +175,7 @@ class Recording:
                 if log.layer != layer:
                     continue
                 try:
-                    with self.watched([log.path]):
+                    with self.watched([log.path]), self._zone_of(log):
                         _, parsed = parsers.read(log.path)
                 except (*UNREADABLE, PreflightError) as error:
                     self.pass_over(error)
@@ -191,6 +198,19 @@ class Recording:
         for sentence in self._losses.get(layer, ()):  # a recording cut out of this one may have parsed it
             self.warn_once(sentence)
         return self._logs[layer]
+
+    def _zone_of(self, log: HostLog) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which times of a log without a zone have that of the user, else of the manifest."""
+        zone = self.zone
+        if zone is None and self.manifest is not None:
+            host = self.manifest.hosts.get(log.host)
+            zone = _text(None if host is None else host.more.get("zone")) or _text(self.manifest.more.get("zone"))
+            try:
+                parsers.zone_of(zone or "UTC")
+            except ValueError as error:
+                self.warn_once(f"{self.name}: the time zone in the manifest is not used: {error}")
+                zone = None
+        return contextlib.nullcontext() if zone is None else parsers.force_reading(zone=zone)
 
     def tables(self, layer: str, name: str) -> Iterator[tuple[HostLog, Table]]:
         """Yield a named table of each log of a layer that has it, with the log."""

@@ -6,17 +6,17 @@ docs/formats.md explains the keys of a map. `mapped_log.py` reads a log with a m
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, field
-from datetime import UTC, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from multitracer.schemas.radio import POSITION, RADIO
 from multitracer.units import NS_PER_S
+from parsers._forced import zone_of
 from parsers._text.times import AUTO, EPOCH_NS, factor, is_form, plain, time_ns, without_unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import tzinfo
 
     from multitracer.tables import Column, Document
 
@@ -64,7 +64,6 @@ _CELL_KEYS = {"column", "scale", "unit", "base", "words", "missing", "above", "b
 _MOST_BITS = 16
 """Maximum bits of a cell number within its node: 8 under an eNodeB (TS 36.413, 9.2.1.38), 4 to 14 under a gNB
 (TS 38.413, 9.3.1.6 and 9.3.1.7), 16 under an RNC (TS 25.413, 9.2.1.28)."""
-_ZONE = re.compile(r"([+-])(\d\d):(\d\d)")
 
 
 class MapError(ValueError):
@@ -124,7 +123,7 @@ class ColumnMap:
     time: tuple[str, ...]
     """Columns of the time: one column, or a date and a time of day; the texts are joined with blanks."""
     form: str
-    zone: timezone | None
+    zone: tzinfo | None
     rows: tuple[RowMap, ...]
     delimiter: str = ","
     missing: frozenset[str] = frozenset({"", "-", "--", "N/A", "n/a", "NA", "null", "nan", "NaN"})
@@ -315,16 +314,13 @@ def _cell(value: object, column: Column) -> ColumnSource:
     return cell
 
 
-def _zone(text: object) -> timezone | None:
+def _zone(text: object) -> tzinfo | None:
     if text is None:
         return None
-    match = _ZONE.fullmatch(str(text))
-    if not match and text != "UTC":
-        raise MapError(f'"zone" must be UTC or have the form +01:00, but is {text!r}')
-    if not match:
-        return UTC
-    offset = timedelta(hours=int(match[2]), minutes=int(match[3]))
-    return timezone(offset if match[1] == "+" else -offset)
+    try:
+        return zone_of(str(text))
+    except ValueError as error:
+        raise MapError(f'"zone": {error}') from error
 
 
 def delimiter_of(header: str) -> str:

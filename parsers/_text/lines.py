@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError
+from parsers._forced import forced_zone
 from parsers._text.times import decimal_ns
 
 if TYPE_CHECKING:
@@ -276,9 +277,10 @@ def _hour(parts: dict[str, str | None]) -> int:
     return hour if not half else hour % 12 + (12 if half == "p" else 0)
 
 
-def _zone(text: str | None) -> tuple[timezone, str | None]:
+def _zone(text: str | None) -> tuple[tzinfo, str | None]:
     if text is None:
-        return UTC, ZONELESS
+        zone = forced_zone()
+        return zone or UTC, None if zone else ZONELESS
     if text in _GREENWICH:
         return UTC, None
     if text[-1].isdigit():
@@ -287,4 +289,5 @@ def _zone(text: str | None) -> tuple[timezone, str | None]:
         return timezone(offset if sign == "+" else -offset), None
     if text in _OFFSET_H:
         return timezone(timedelta(hours=_OFFSET_H[text])), None
-    return UTC, f"the time zone {text} is ambiguous, so the times are read as UTC"
+    zone = forced_zone()
+    return zone or UTC, None if zone else f"the time zone {text} is ambiguous, so the times are read as UTC"

@@ -16,10 +16,11 @@ import numpy as np
 
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
+from parsers._forced import forced_zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import timezone
+    from datetime import tzinfo
 
     from multitracer.tables import Array, Column, Schema
 
@@ -346,7 +347,7 @@ def is_form(form: str) -> bool:
     return False
 
 
-def time_ns(text: str, form: str, zone: timezone | None, zoneless: Callable[[], None]) -> int | None:
+def time_ns(text: str, form: str, zone: tzinfo | None, zoneless: Callable[[], None]) -> int | None:
     """Return the time in a text, ns since 1970; None if there is none.
 
     Parameters
@@ -354,10 +355,10 @@ def time_ns(text: str, form: str, zone: timezone | None, zoneless: Callable[[], 
     text : str
     form : str
         Time format, except `auto`.
-    zone : timezone or None
-        Time zone for times without a zone; None: UTC.
+    zone : tzinfo or None
+        Time zone for times without a zone; None: that of `force_reading`, else UTC.
     zoneless : callable
-        Function to call if neither the text nor `zone` gives a time zone.
+        Function to call if nothing gives a time zone.
     """
     if len(text) > _LONGEST:
         return None
@@ -368,6 +369,7 @@ def time_ns(text: str, form: str, zone: timezone | None, zoneless: Callable[[], 
     except ValueError:
         return None
     if instant.tzinfo is None:
+        zone = zone or forced_zone()
         if zone is None:
             zoneless()
         instant = instant.replace(tzinfo=zone or UTC)

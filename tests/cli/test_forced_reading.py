@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from datetime import datetime
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 import click
 import pytest
 
+import multitracer as mt
 from multitracer.campaign.analysed import AnalysisTask, spool_alone
 from multitracer.campaign.bucket import store_at
 from multitracer.campaign.catalogue import Catalogue
@@ -22,6 +25,7 @@ from multitracer.errors import InputError
 from multitracer.report.write import Request
 from parsers import force_reading, forced_reading
 from tests.cli.program import call, run
+from tests.conftest import SAMPLES
 from tests.parsers import frames as build
 
 if TYPE_CHECKING:
@@ -142,3 +146,63 @@ def test_dissect_shows_the_times_of_the_forced_unit(ticking: Path) -> None:
     forced = run("dissect", ticking, "--filter", "frame.number == 3", "--time-unit", "ms").stdout
     assert "22:13:20.000" in plain
     assert "22:13:20.040" in forced
+
+
+DRIVE_S = 1_795_421_393
+"""Begin of the bundled drive, which lasts three minutes, in seconds since 1970."""
+
+
+@pytest.fixture
+def local_log(tmp_path: Path) -> Path:
+    """Return a folder with the packets of a drive in November, and a log in Berlin's time without a zone."""
+    folder = tmp_path / "drive"
+    folder.mkdir()
+    shutil.copy(SAMPLES / "rehearsed-drive" / "mobile" / "tcp-0.pcap.xz", folder)
+    times = [datetime.fromtimestamp(DRIVE_S + second, ZoneInfo("Europe/Berlin")) for second in range(190)]
+    lines = ["time;rsrp;cell", *(f"{time:%Y-%m-%d %H:%M:%S};-90;5" for time in times)]
+    (folder / "log.csv").write_text("\n".join(lines) + "\n")
+    _map(folder)
+    return folder
+
+
+def _map(folder: Path, zone: str = "") -> None:
+    text = f'delimiter = ";"\n[time]\ncolumn = "time"\n{zone}\n[radio]\nrsrp_dbm = "rsrp"\ncell_id = "cell"\n'
+    (folder / "log.csv.toml").write_text(text)
+
+
+def _headline(folder: Path, *options: str) -> tuple[str | None, str]:
+    headline = json.loads(call("diagnose", "--json", folder, *options).stdout)["headline"]
+    return headline["cause"], headline["sentence"]
+
+
+def test_a_log_without_a_zone_is_read_as_utc_and_the_zone_that_fits_is_proposed(local_log: Path) -> None:
+    cause, sentence = _headline(local_log)
+    assert cause is None
+    assert sentence.endswith("With `--zone +01:00` its readings would lie in the time of the packets.")
+
+
+@pytest.mark.parametrize("zone", ["+01:00", "Europe/Berlin"])
+def test_a_log_without_a_zone_is_read_in_that_of_the_option(local_log: Path, zone: str) -> None:
+    cause, sentence = _headline(local_log, "--zone", zone)
+    assert cause == "radio-normal"
+    assert "zone" not in sentence
+
+
+def test_the_map_decides_before_the_option_and_the_option_before_the_manifest(local_log: Path) -> None:
+    manifest = {"schema": "multitracer.session/1", "zone": "Europe/Berlin"}
+    (local_log / "manifest.json").write_text(json.dumps(manifest))
+    assert _headline(local_log)[0] == "radio-normal"
+    assert _headline(local_log, "--zone", "UTC")[0] is None
+    assert mt.open(local_log, zone="UTC").diagnose().headline.cause.label is None
+    _map(local_log, 'zone = "Europe/Berlin"')
+    assert _headline(local_log, "--zone", "UTC")[0] == "radio-normal"
+
+
+def test_a_manifest_that_names_no_zone_is_passed_over(local_log: Path) -> None:
+    (local_log / "manifest.json").write_text(json.dumps({"schema": "multitracer.session/1", "zone": "../Mars"}))
+    assert "the time zone in the manifest is not used" in call("diagnose", local_log).stderr
+
+
+def test_a_zone_that_does_not_exist_is_refused(local_log: Path) -> None:
+    done = run("diagnose", local_log, "--zone", "Mars/Olympus", status=2)
+    assert "'Mars/Olympus' is not a time zone" in done.stderr
