@@ -22,7 +22,12 @@ IN_A_HOLE, BETWEEN = 142, 80
 
 
 def diagnosed(
-    folder: Path, changes_at: int, *, off_s: Callable[[int], float] = lambda _: 0.0, state: str = ""
+    folder: Path,
+    changes_at: int,
+    *,
+    off_s: Callable[[int], float] = lambda _: 0.0,
+    state: str = "",
+    gap: range = range(0),
 ) -> tuple[list[dict[str, Any]], str]:
     """Diagnose the sample's captures beside another program's log, in which the cell changes at a second.
 
@@ -36,7 +41,7 @@ def diagnosed(
         shutil.copy(DRIVE / name / "tcp-0.pcap.xz", folder / name)
     first = int(parsers.read_capture([DRIVE / "mobile" / "tcp-0.pcap.xz"]).segments["time_ns"][0])
     lines = ["time_ns,source,role,rat,cell_id,state"]
-    for second in range(185):
+    for second in (each for each in range(185) if each not in gap):
         time_ns = first + round((second + off_s(second)) * S)
         cell = 11 if second < changes_at else 12
         serves = state if second in HOLES and state else "NOCONN"
@@ -66,4 +71,9 @@ def test_a_log_that_the_packets_contradict_is_left_out_of_the_causes(tmp_path: P
 
 def test_a_clock_that_is_set_back_moves_no_change_of_cell_before_the_transfer(tmp_path: Path) -> None:
     incidents, _ = diagnosed(tmp_path / "drive", BETWEEN, off_s=lambda second: 0.0 if second < BETWEEN else -3600.0)
+    assert handovers(incidents) == []
+
+
+def test_the_first_reading_after_a_gap_of_the_log_is_no_handover(tmp_path: Path) -> None:
+    incidents, _ = diagnosed(tmp_path / "drive", BETWEEN, gap=range(BETWEEN - 10, BETWEEN + 10))
     assert handovers(incidents) == []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.mobility.handovers import bounds_ns
+from multitracer.analysis.mobility.handovers import bounds_ns, changes_in_gaps
 from multitracer.analysis.mobility.series import Samples, Steps, quartiles
 from multitracer.analysis.mobility.serving import FAMILY, Serving
 from multitracer.schemas.mobility import CELL_VISITS, CELLS
@@ -115,8 +115,11 @@ def cell_visits_of(radio: Table | None, handovers: Table, *, hold_s: float = HOL
 
 
 def _with_breaks(changes: Table, serving: Serving) -> Table:
-    """Return the cell changes, plus a row at each reading before which the log's clock stepped backwards."""
-    rows = np.flatnonzero(np.diff(serving.chunk))
+    """Return the cell changes, plus a row at each reading before which the log's clock stepped backwards.
+
+    There is also a row at each gap of the log after which another cell served.
+    """
+    rows = np.union1d(np.flatnonzero(np.diff(serving.chunk)), changes_in_gaps(serving))
     if not len(rows):
         return changes
     missing = {"f": np.nan, "U": "", "i": NA}

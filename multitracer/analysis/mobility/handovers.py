@@ -275,12 +275,31 @@ def changes_of(radio: Table) -> Table:
     -------
     Table
         HANDOVERS, with kind `change`. `earliest_ns` and `latest_ns` are the times of the two readings;
-        `time_ns` is the time of the second one. Provenance `left_out` counts, by reason, the evidence that is
-        not a change.
+        `time_ns` is the time of the second one. A change over a gap of the log is none of them. Provenance
+        `left_out` counts, by reason, the evidence that is not a change.
     """
     serving = Serving.of(radio)
     changes, left_out = _shown(serving)
+    over = _over_gap(serving, changes)
+    if over.any():
+        left_out = left_out | {"cell changed in a gap of the log": int(over.sum())}
+        changes = Changes(*(each[~over] for each in changes))
     return _table(serving, changes, left_out)
+
+
+def changes_in_gaps(serving: Serving) -> Numbers:
+    """Return the last readings before gaps of the log after which another cell served.
+
+    They are no handovers: nobody knows when the cell changed, or how often.
+    """
+    changes, _ = _shown(serving)
+    mine = changes.before[_over_gap(serving, changes)]
+    return np.asarray(serving.gaps[np.searchsorted(serving.gaps, mine)])
+
+
+def _over_gap(serving: Serving, changes: Changes) -> Mask:
+    """Return for which changes the log has a gap between its two readings: bool."""
+    return np.asarray(np.searchsorted(serving.gaps, changes.after) > np.searchsorted(serving.gaps, changes.before))
 
 
 def _shown(serving: Serving) -> tuple[Changes, dict[str, int]]:

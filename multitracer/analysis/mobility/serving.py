@@ -13,6 +13,7 @@ import numpy as np
 
 from multitracer.analysis.mobility.series import chunks_of, overtaken
 from multitracer.tables import NA, NOT_A_TIME
+from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Numbers, Table, Times
@@ -32,6 +33,9 @@ _NO_CELL = (0x0FFF_FFFF, 0x7FFF_FFFF)
 """
 _ANNOUNCEMENTS = ("+CREG", "+CGREG", "+CEREG", "+C5GREG")
 """Messages in which a modem announces a new cell unasked (TS 27.007, 7.2, 10.1.20, 10.1.22 and 10.1.47)."""
+_GAP_NS = 10 * NS_PER_S
+"""Minimum length of a gap, ns: as long as a reading is valid in `cells.py`. Not measured."""
+_GAP_MEDIANS = 5  # some lost answers of a modem that is asked slowly are no gap. Not measured
 _NO_CELL_GSM = 0xFFFF  # all 16 bits of a GSM cell identity (TS 24.008, 10.5.1.1) set
 
 
@@ -78,6 +82,21 @@ class Serving:
     def chunk(self) -> Numbers:
         """Number of the block of each reading in its log; within a block the clock never steps backwards."""
         return np.asarray(chunks_of(self.radio)[self.rows])
+
+    @cached_property
+    def gaps(self) -> Numbers:
+        """Position of the last reading before each gap of the log: a time without any reading of the radio.
+
+        A gap is longer than 10 s and five times the median distance of readings. So a restarted collector
+        leaves a gap, and a router that is asked once a minute does not.
+        """
+        all_ns = np.sort(self.radio["time_ns"][self.radio["time_ns"] != NOT_A_TIME])
+        apart = np.diff(all_ns)
+        if not len(apart) or not len(self):
+            return np.empty(0, dtype=np.int64)
+        begin_ns = all_ns[np.flatnonzero(apart > max(_GAP_NS, _GAP_MEDIANS * float(np.median(apart))))]
+        last = np.searchsorted(self.time_ns, begin_ns, side="right") - 1
+        return np.unique(last[(last >= 0) & (last < len(self) - 1)])
 
     @cached_property
     def is_named(self) -> Mask:

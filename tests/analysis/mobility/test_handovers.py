@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from multitracer.analysis.mobility.cells import cell_visits_of
 from multitracer.analysis.mobility.handovers import changes_of, handovers_of
 from multitracer.analysis.series.labelled import radio_series
 from multitracer.schemas.radio import RADIO
@@ -63,6 +64,23 @@ def test_report_of_several_cells_does_not_say_which_serves() -> None:
     changes = changes_of(radio)
     assert (seconds(changes, "earliest_ns"), seconds(changes, "latest_ns")) == ([19.0], [40.0])
     assert len(radio_series(radio, source="log")["Radio_rscp"]) == 40
+
+
+def test_a_restarted_collector_shows_no_handover_with_its_first_reading() -> None:
+    """Nothing is known of the cells in the gap, which 10 s separate from lost readings."""
+    rows = [lte(t, 1 if t < 30 else 2, line=t + 2) for t in range(60) if not 20 <= t < 40]
+    changes = handovers_of(table_of(RADIO, rows))
+    assert len(changes) == 0
+    assert changes.provenance["left_out"] == {"cell changed in a gap of the log": 1}
+    visits = cell_visits_of(table_of(RADIO, rows), changes)
+    assert visits.table["cell_id"].tolist() == [1, 2]
+    assert visits.entered.tolist() == [False, False]
+    assert len(handovers_of(table_of(RADIO, [row for row in rows if row["at"] < 20 or row["at"] >= 50]))) == 0
+
+
+def test_a_modem_that_is_asked_once_a_minute_still_shows_handovers() -> None:
+    changes = handovers_of(table_of(RADIO, [lte(60 * t, 1 if t < 5 else 2, line=t + 2) for t in range(10)]))
+    assert (seconds(changes, "earliest_ns"), seconds(changes, "latest_ns")) == ([240.0], [300.0])
 
 
 @pytest.mark.parametrize("announced_first", [True, False])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.mobility.serving import Serving
 from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.limits.spans import Spans
@@ -33,12 +34,19 @@ _BY_STAMPS = "; nothing but the stamps of its log says when, so no pause of the 
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each cell change between two readings, with the interruption around it."""
+    """Yield one finding for each cell change between two readings, with the interruption around it.
+
+    A change over a gap of the log, as a restarted collector leaves it, is none: its time is not known.
+    """
     for host, radio in diagnosis.transfer.radio:
         has_stamps_alone = radio.provenance.get(LINK) == STAMPS
         stopped, caveat = (Spans.none(), _BY_STAMPS) if has_stamps_alone else (_stopped(diagnosis), "")
+        serving = Serving.of(radio)
+        gaps_ns = serving.time_ns[serving.gaps]
         for before, after, what in _changes(radio):
             began_ns, ended_ns = (int(radio["time_ns"][row]) for row in (before, after))
+            if ((gaps_ns >= began_ns) & (gaps_ns < ended_ns)).any():
+                continue
             is_far = ended_ns - began_ns > _FARTHEST_NS
             first_ns, last_ns = (began_ns, ended_ns) if is_far else (ended_ns, began_ns)
             if first_ns < diagnosis.transfer.begin_ns or last_ns > diagnosis.transfer.end_ns:
