@@ -54,6 +54,15 @@ def observed(sent_ms: Array, sizes: Array, came_ms: Array) -> Observed:
     )  # fmt: skip
 
 
+def buffered(many: int = 200) -> Observed:
+    """Return a program that fills its buffer of twelve segments, woken 2 ms after the ACK of the last one."""
+    trips = np.random.default_rng(2).uniform(20, 70, many)
+    began = 1 + np.append(0, np.cumsum(trips + 2)[:-1])
+    after = np.tile(np.arange(12) * 0.01, many)
+    came = np.repeat(began + trips - FLOOR_NS // 2 / NS_PER_MS - 0.2, 12) + after
+    return observed(np.repeat(began, 12) + after, np.full(12 * many, MSS), came)
+
+
 def main_limit(seen: Observed) -> Limit:
     cells = partition(seen, RuleEvidence.of(seen))
     return Limit(int(np.bincount(cells.limit, cells.end - cells.begin).argmax()))
@@ -66,6 +75,14 @@ def test_a_steady_writer_on_a_path_whose_delay_varies_is_the_application() -> No
 def test_a_writer_who_fills_the_link_is_limited_by_it() -> None:
     """Trains of three segments take 13 of 14 ms, so there is nearly no room."""
     assert main_limit(written(service_ms=4.3)) is Limit.LINK
+
+
+def test_a_buffer_is_no_program_that_writes_in_its_own_time_though_it_is_woken_late() -> None:
+    """What is in flight behind it is always the same, however long the round trip."""
+    seen = buffered()
+    assert pace(seen, NONE, NONE, NONE).buffer.total_ns > 0.8 * seen.end_ns
+    assert main_limit(seen) is Limit.SENDER_BUFFER
+    assert not pace(written(), NONE, NONE, NONE).buffer.total_ns
 
 
 def test_full_segments_alone_show_no_writer() -> None:
@@ -90,7 +107,7 @@ def test_of_few_segments_nothing_is_said(many: int) -> None:
 def test_no_time_and_no_answers_are_no_pace() -> None:
     seen = written()
     nothing = np.empty(0, dtype=np.int64)
-    mute = replace(seen, answers=Answers(*([nothing] * 5), nothing > 0, nothing, nothing))
+    mute = replace(seen, answers=Answers(nothing, nothing, nothing, nothing, nothing, nothing > 0, nothing, nothing))
     for each in (replace(seen, end_ns=seen.opened_ns), replace(seen, floor_ns=0), mute):
         pace(each, NONE, NONE, NONE)
 

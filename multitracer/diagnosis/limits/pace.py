@@ -54,6 +54,16 @@ _QUARTILE = 0.25
 _SHORT_QUEUE_NS, _SHORT_QUEUE = 3 * NS_PER_MS, 0.25
 """Delay above the least, in ns and as part of the round trip, that a quarter of the segments has without a standing
 queue. Not measured alone."""
+_TAIL, _NEARLY_ALL = 0.1, 0.8
+"""Of bursts, at least `_NEARLY_ALL` end with the same amount in flight, to within a segment, if the send buffer is the
+limit: 0.8 to 1 of 13 recordings. `_TAIL` is what is left out at each end of a distribution."""
+_MOVED_SEGMENTS = 3
+"""The round trips must vary so much that at a writer's rate the flight varies by this: 5 segments and more for 8 small
+buffers, 0 to 2 for writers whose flight is even."""
+_NEVER_EMPTY = 0.25
+"""Minimum part of that amount that is in flight before a burst: a third of a buffer must be free before it is filled.
+"""
+_WOKEN_NS = 5 * NS_PER_MS  # as in `windows`: or a program is woken within this time by what frees its buffer
 _CLAIM = 2.0
 """Factor by which a link may seem busy longer than its own rate explains: short queues have idle gaps. Not measured."""
 _BLOCK_NS = NS_PER_S
@@ -74,6 +84,8 @@ class Pace(NamedTuple):
     """Delays show no queue: the application or the receiver's window set the pace; the link needed far less time."""
     doubtful: Spans
     """Delays may show no queue: a writer or a pacer may have set the pace on a path whose delay varies."""
+    buffer: Spans
+    """A full send buffer set the pace: the same amount was in flight, however long the round trip."""
     host: Spans
     """Data waited in a queue of the sender's own host."""
 
@@ -117,12 +129,12 @@ def pace(seen: Observed, window: Spans, buffer: Spans, link: Spans) -> Pace:
     """
     host, none = own_queue(seen), Spans.none()
     if len(seen.fresh) <= _BLOCK_GAPS or seen.coarse or seen.end_ns <= seen.opened_ns:
-        return Pace(none, none, none, none, host)
+        return Pace(none, none, none, none, none, host)
     bursts = _bursts(seen)
     if len(bursts.first) <= _BLOCK_GAPS:
-        return Pace(none, none, none, none, host)
-    blocks = _blocks(seen, bursts)
-    clock = _clock(seen, bursts, blocks, window.union(buffer))
+        return Pace(none, none, none, none, none, host)
+    constant, blocks = _constant_flight(seen, bursts), _blocks(seen, bursts)
+    clock = _clock(seen, bursts, blocks, window.union(buffer).union(constant))
 
     # the part of each block that the link needs for its data
     per_octet, fresh = _per_octet(seen, bursts), seen.fresh
@@ -131,17 +143,50 @@ def pace(seen: Observed, window: Spans, buffer: Spans, link: Spans) -> Pace:
     needed_ns = sent * (per_octet or 0.0)
     share = needed_ns / blocks.length_ns
     spare, returns = share < _HALF, _returns(seen)
-    is_full = returns and per_octet is not None and window.total_ns >= _HALF * (seen.end_ns - seen.opened_ns)
-    windowed = is_full & (window.overlap_ns(*blocks) >= _HALF * blocks.length_ns)
+    is_full = returns and window.total_ns >= _HALF * (seen.end_ns - seen.opened_ns)
+    full = window.union(constant) if is_full else constant
+    is_even = full.overlap_ns(*blocks) >= _HALF * blocks.length_ns
     too_long = spare & (link.overlap_ns(*blocks) > _CLAIM * needed_ns)
-    doubtful = too_long & ((clock.writer & (per_octet is not None)) | (clock.alone & returns & _varies(seen)))
+    doubtful = too_long & ((clock.writer & (per_octet is not None)) | (clock.alone & returns & _varies(seen, bursts)))
     return Pace(
         writes=Spans.of(*blocks.where(clock.writes & spare)),
         at_rate=Spans.of(*blocks.where(clock.writes & (share >= _NEAR_RATE))),
-        refuted=Spans.of(*blocks.where(too_long & (clock.writes | windowed))),
+        refuted=Spans.of(*blocks.where(too_long & (clock.writes | is_even))),
         doubtful=Spans.of(*blocks.where(doubtful)),
+        buffer=constant,
         host=host,
     )
+
+
+def _constant_flight(seen: Observed, bursts: _Bursts) -> Spans:
+    """Return the intervals in which a full send buffer set the pace; empty if another limit did.
+
+    A writer that is woken late sends as if in its own time, but what is in flight behind it is always the same. What a
+    program writes in its own time is in flight for a round trip: the more, the longer that is.
+    """
+    flight, before = seen.outstanding(bursts.end), seen.outstanding(bursts.begin, side="left")
+    over = places(seen.answers.ack, seen.sends.end[seen.fresh][bursts.last])
+    known = over < len(seen.answers)
+    if not known.any() or (seen.state is not None and _mostly_unsent(seen)):
+        return Spans.none()
+    trips = seen.answers.time_ns[over[known]] - bursts.end[known]
+    rate = float(bursts.octets.sum()) / max(seen.end_ns - seen.opened_ns, 1)
+    low, top = np.quantile(flight, (_TAIL, 1 - _TAIL))
+    moved = rate * float(np.diff(np.quantile(trips, (_TAIL, 1 - _TAIL)))[0])  # by so much a writer's data in flight
+    is_constant = float((np.abs(flight - top) <= seen.mss_bytes).mean()) >= _NEARLY_ALL
+    is_constant &= moved >= _MOVED_SEGMENTS * seen.mss_bytes and top - low < _HALF * moved
+    last = seen.answers.time_ns[np.maximum(seen.last_answer(bursts.begin), 0)]
+    is_woken = float(np.quantile(bursts.begin - last, 1 - _QUARTILE)) <= _WOKEN_NS
+    if not is_constant or not (is_woken or float(np.median(before)) >= _NEVER_EMPTY * top):
+        return Spans.none()
+    full = seen.moments_sent - np.maximum(seen.moments_acknowledged, 1) >= _NEVER_EMPTY * top
+    return _clipped(Spans.of(seen.moments_ns[:-1][full[:-1]], seen.moments_ns[1:][full[:-1]]), seen)
+
+
+def _mostly_unsent(seen: Observed) -> bool:
+    """Return whether the kernel had a segment unsent in most readings."""
+    whole = Spans.of(np.array([seen.opened_ns]), np.array([seen.end_ns]))
+    return bool(len(whole.begin)) and bool(_unsent(seen, whole)[0][0])
 
 
 def _returns(seen: Observed) -> bool:
@@ -153,11 +198,11 @@ def _returns(seen: Observed) -> bool:
     return float(np.quantile(way, _QUARTILE)) - float(way.min()) <= near_ns
 
 
-def _varies(seen: Observed) -> bool:
-    """Return whether delays change by more between neighbours than a queue of data explains."""
-    way = seen.delays.way_ns
-    total, octets = seen.end_ns - seen.opened_ns, int((seen.sends.end - seen.sends.begin)[seen.fresh].sum())
-    service_ns = seen.mss_bytes * total / max(octets, 1)
+def _varies(seen: Observed, bursts: _Bursts) -> bool:
+    """Return whether delays change by more between neighbouring bursts than a queue of data explains."""
+    chosen = np.isin(seen.delays.place, seen.fresh[bursts.first])
+    way = seen.delays.way_ns[chosen] if seen.one_way else seen.delays.way_ns
+    service_ns = seen.mss_bytes * (seen.end_ns - seen.opened_ns) / max(int(bursts.octets.sum()), 1)
     return len(way) > 1 and float(np.median(np.abs(np.diff(way)))) > min(service_ns, _APART_NS) + _CALM_NS
 
 

@@ -127,6 +127,7 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
         (shown.pace.writes.holds(begin), Limit.APPLICATION, LimitSubtype.WRITES, True),
         (idle_gap >= 0, Limit.APPLICATION, np.append(shown.idle_gap.part, 0)[idle_gap], True),
         (shown.pace.at_rate.holds(begin), Limit.LINK, none, False),
+        (shown.pace.buffer.holds(begin), Limit.SENDER_BUFFER, none, seen.state is not None),
         (shown.buffer.holds(begin), Limit.SENDER_BUFFER, none, True),
         (shown.window.spans.holds(begin), Limit.RECEIVER_WINDOW, none, True),
         (shown.window.zero.holds(begin), Limit.RECEIVER_WINDOW, LimitSubtype.ZERO, True),
