@@ -78,6 +78,10 @@ _PATH_NOUNS = {
     LimitSubtype.REPAIR: "the repair of lost requests or answers",
 }
 """Nouns for subtypes of the application limit that no program causes."""
+_LINK_NOUNS = {
+    LimitSubtype.HOST: "the sender's own interface",
+    LimitSubtype.ACKS: "the link in the direction of the ACKs",
+}
 
 
 class Headline(NamedTuple):
@@ -215,6 +219,7 @@ def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float
         others = max((row.share for row in limited.shares if row.limit is not limit), default=0.0)
         rest = f"nothing else cost more than {max(int(np.ceil(others * 100)), 1)} %"
         at = f": a policer let no more through{policed_to(limited)}" if is_policed(limited) else at_rate(limited)
+        at = "" if parts[0].part is LimitSubtype.ACKS else at
         what = _noun(limited, limit, parts[0].part).removeprefix("the ")
         return f"The {what} was the limit{at} ({basis}); {rest}."
     begin = "Mostly" if share >= MOSTLY else "The largest part was"
@@ -266,7 +271,7 @@ def _by_end(limited: Limited, parts: Mapping[LimitSubtype, float]) -> dict[str, 
 
 def _noun(limited: Limited, limit: Limit, part: LimitSubtype = LimitSubtype.NONE) -> str:
     if limit is not Limit.APPLICATION:
-        return "the sender's own interface" if part is LimitSubtype.HOST else _NOUNS[limit]
+        return _LINK_NOUNS.get(part, _NOUNS[limit]) if limit is Limit.LINK else _NOUNS[limit]
     if part in _PATH_NOUNS:
         return _PATH_NOUNS[part]
     server, client = ("the server", "the client") if limited.transfer.reverse else ("the client", "the server")
@@ -317,6 +322,8 @@ def what_happened(limited: Limited, limit: Limit, part: LimitSubtype) -> str:
     if limit is Limit.LINK:
         if is_policed(limited):
             return f"a policer let no more through{policed_to(limited)} for {lasted(seconds)}"
+        if part is LimitSubtype.ACKS:
+            return f"they waited in its queue for {lasted(seconds)}"
         return f"it had data queued or in service for {lasted(seconds)}{at_rate(limited)}"
     if limit is Limit.RECEIVER_WINDOW and part is LimitSubtype.ZERO:
         return f"it had no room for a segment for {lasted(seconds)}"

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from multitracer.cli._program import cli
 from multitracer.diagnosis.limits.names import Limit, Viewpoint
 from multitracer.diagnosis.limits.observed import Answers, DelaySamples, Observed, Sends
-from multitracer.diagnosis.limits.pace import own_queue, pace
+from multitracer.diagnosis.limits.pace import ack_queue, own_queue, pace
 from multitracer.diagnosis.limits.partition import RuleEvidence, partition
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.units import NS_PER_MS
@@ -110,6 +110,16 @@ def test_no_time_and_no_answers_are_no_pace() -> None:
     mute = replace(seen, answers=Answers(nothing, nothing, nothing, nothing, nothing, nothing > 0, nothing, nothing))
     for each in (replace(seen, end_ns=seen.opened_ns), replace(seen, floor_ns=0), mute):
         pace(each, NONE, NONE, NONE)
+
+
+def test_acks_that_wait_behind_an_upload_are_the_link_of_the_acks() -> None:
+    """The queue grows and shrinks; a longer path delays all by the same."""
+    seen = written()
+    wave = 80 + 40 * np.sin(np.arange(len(seen.answers)) / 30)
+    for lag_ms, is_queue in ((wave, True), (np.full(len(wave), 80.0), False)):
+        lag_ns = (lag_ms * NS_PER_MS).astype(np.int64)
+        late = replace(seen, answers=replace(seen.answers, lag_ns=lag_ns))
+        assert (ack_queue(late).total_ns > 0.9 * seen.end_ns) is is_queue
 
 
 def test_data_that_are_stamped_and_not_captured_yet_wait_in_their_own_host() -> None:

@@ -48,6 +48,7 @@ class LimitSubtype(_Named):
     """Outage: nothing arrives in either direction."""
     DATA = 2
     ACKS = 3
+    """Outage: no ACK arrives. Link limit: ACKs waited in a queue."""
     XOFF = 4
     """Link limit: the far end had stopped it."""
     ACCESS = 5

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import places
+from multitracer.analysis.intervals import places, span_minimum
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
@@ -86,6 +86,8 @@ class Pace(NamedTuple):
     """Delays may show no queue: a writer or a pacer may have set the pace on a path whose delay varies."""
     buffer: Spans
     """A full send buffer set the pace: the same amount was in flight, however long the round trip."""
+    acks: Spans
+    """ACKs waited in a queue on their way back, for longer than the shortest round trip."""
     host: Spans
     """Data waited in a queue of the sender's own host."""
 
@@ -127,12 +129,12 @@ def pace(seen: Observed, window: Spans, buffer: Spans, link: Spans) -> Pace:
     link : Spans
         When the link seems to be busy.
     """
-    host, none = own_queue(seen), Spans.none()
+    acks, host, none = ack_queue(seen), own_queue(seen), Spans.none()
     if len(seen.fresh) <= _BLOCK_GAPS or seen.coarse or seen.end_ns <= seen.opened_ns:
-        return Pace(none, none, none, none, none, host)
+        return Pace(none, none, none, none, none, acks, host)
     bursts = _bursts(seen)
     if len(bursts.first) <= _BLOCK_GAPS:
-        return Pace(none, none, none, none, none, host)
+        return Pace(none, none, none, none, none, acks, host)
     constant, blocks = _constant_flight(seen, bursts), _blocks(seen, bursts)
     clock = _clock(seen, bursts, blocks, window.union(buffer).union(constant))
 
@@ -154,6 +156,7 @@ def pace(seen: Observed, window: Spans, buffer: Spans, link: Spans) -> Pace:
         refuted=Spans.of(*blocks.where(too_long & (clock.writes | is_even))),
         doubtful=Spans.of(*blocks.where(doubtful)),
         buffer=constant,
+        acks=acks,
         host=host,
     )
 
@@ -185,8 +188,8 @@ def _constant_flight(seen: Observed, bursts: _Bursts) -> Spans:
 
 def _mostly_unsent(seen: Observed) -> bool:
     """Return whether the kernel had a segment unsent in most readings."""
-    whole = Spans.of(np.array([seen.opened_ns]), np.array([seen.end_ns]))
-    return bool(len(whole.begin)) and bool(_unsent(seen, whole)[0][0])
+    everything = Spans.of(np.array([seen.opened_ns]), np.array([seen.end_ns]))
+    return bool(len(everything.begin)) and bool(_unsent(seen, everything)[0][0])
 
 
 def _returns(seen: Observed) -> bool:
@@ -361,10 +364,43 @@ def _of_answers(seen: Observed, bursts: _Bursts) -> Array:
     return np.concatenate([apart, np.zeros(int(at_once.sum()))])
 
 
+_LASTING_NS = 20 * NS_PER_MS  # as in `link`: a radio sends bursts a few milliseconds apart
+_LASTING_ROUNDS = 5
+"""Round trips that a queue of ACKs must last: after a stall of the path, many come late at once. Not measured."""
+_QUEUE_SPREAD = 0.1
+"""Minimum spread of the delays of a queue of ACKs, as part of their median: that of a longer path is 0.02."""
+_LONG_QUEUE_NS = 10 * NS_PER_MS  # of ACKs, and a round trip: jitter of Wi-Fi and steps of satellites stay below
 _OWN_NS, _OWN_SEGMENTS = NS_PER_MS, 1.5
 """Minimum excess of the kernel's smoothed round trip over the captured one, in ns and in segments (layers.md)."""
 _GAIN = 8
 """Weight of the smoothed round trip: a new one counts one eighth (RFC 6298)."""
+
+
+def ack_queue(seen: Observed) -> Spans:
+    """Return the intervals in which a queue on the way of the ACKs made round trips twice as long, or longer.
+
+    Only the part of a delay that lasts for a round trip counts, as for data (`link`).
+    """
+    time, lag_ns = seen.answers.time_ns, seen.answers.lag_ns
+    if seen.view is Viewpoint.RECEIVER or not lag_ns.any() or seen.end_ns <= seen.opened_ns:
+        return Spans.none()
+    here, width = np.arange(len(time)), max(seen.floor_ns, _LASTING_NS)
+    after = np.maximum(places(time, time + width, "right"), here + 1)
+    before = np.minimum(places(time, time - width), here)
+    queue_ns = np.maximum(span_minimum(lag_ns, here, after), span_minimum(lag_ns, before, here + 1))
+    above = queue_ns > max(_LONG_QUEUE_NS, seen.floor_ns)
+    both = above[1:] & above[:-1]
+    queued = Spans.of(time[:-1][both], time[1:][both])
+    queued = queued.where(queued.length_ns >= _LASTING_ROUNDS * width)
+    edges = zip(*(np.searchsorted(time, edge) for edge in queued), strict=True)
+    grows = [_spread(lag_ns[first : last + 1]) >= _QUEUE_SPREAD for first, last in edges]
+    return _clipped(queued.where(np.array(grows, dtype=bool)), seen)
+
+
+def _spread(values: Array) -> float:
+    """Return by how much the outer tenths of values differ, as part of the median."""
+    low, middle, high = np.quantile(values, (_TAIL, _HALF, 1 - _TAIL))
+    return float((high - low) / max(middle, 1))
 
 
 def own_queue(seen: Observed) -> Spans:

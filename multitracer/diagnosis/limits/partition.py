@@ -123,6 +123,7 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
     rules: tuple[tuple[Array, Limit, ArrayLike, ArrayLike], ...] = (
         (shown.slow.holds(begin), Limit.SLOW_START, none, True),
         (shown.steady.holds(begin), Limit.SENDER_BUFFER, none, False),
+        (shown.pace.acks.holds(begin), Limit.LINK, LimitSubtype.ACKS, False),
         (shown.unexplained.holds(begin), Limit.UNKNOWN, none, True),
         (shown.pace.writes.holds(begin), Limit.APPLICATION, LimitSubtype.WRITES, True),
         (idle_gap >= 0, Limit.APPLICATION, np.append(shown.idle_gap.part, 0)[idle_gap], True),
