@@ -100,17 +100,19 @@ def _dense(busy: Spans, min_ns: float) -> list[tuple[int, int]]:
 
 
 def _policed(t: Transfer) -> list[tuple[int, int]]:
-    """Return the stretches between two drops of the policer in which nearly all tokens were used.
+    """Return the stretches between two drops of the policer, and after the last, in which most tokens were used.
 
-    A larger window would have brought nothing more then, though the bucket fills a little now and then.
+    A larger window would have brought nothing more then, though the bucket fills a little now and then: BBR finds
+    the policer's rate by its first drops, and keeps to it.
     """
     told = t.data_link.numbers("policer")
     log = t.recording.log[t.recording.log["way"] == t.way]
     dropped = log["fate"] == FATES.index("policer")
     if not told or not dropped.any():
         return []
+    dropped[-1] = True  # the end
     drops_ns = log["enter_ns"][dropped].astype(np.int64)
-    passed = np.cumsum(np.where(dropped, 0, log["length"].astype(np.int64)))[dropped]
+    passed = np.cumsum(np.where(log["fate"] == FATES.index("policer"), 0, log["length"].astype(np.int64)))[dropped]
     came = np.diff(drops_ns) * told[0][0] / 8e9
     used = np.diff(passed) >= _USED_TOKENS * came
     round_ns = t.floor_rtt_ns(t.begin_ns)
