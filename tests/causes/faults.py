@@ -76,13 +76,20 @@ def faults(t: Transfer, intervals: list[Interval], fates: dict[str, dict[str, in
 
 
 def faults_of_both(t: Transfer, intervals: list[Interval], each_way: list[dict[str, bool]]) -> dict[str, bool]:
-    """Return which findings are true of a connection: those of either direction, and those of its time."""
+    """Return which findings are true of a connection: those of either direction, and those of its time.
+
+    Of a program that waits before it writes next, it cannot be told whether it thinks or has a rhythm of its own.
+    """
     kinds = {kind for of_way in each_way for kind in of_way}
     found: dict[str, bool | None] = {}
     for kind in sorted(kinds):
         values = [of_way.get(kind) for of_way in each_way]
         found[kind] = True if any(values) else None if None in values else False
-    return _told({**found, **_of_time(t, intervals)})
+    found |= _of_time(t, intervals)
+    rhythm = found["application-limited"] is not False
+    for kind in ("client-think-time", "server-think-time") if rhythm else ():
+        found[kind] = found[kind] or None
+    return _told({**found, "application-limited": None if rhythm else False})
 
 
 def _told(found: Mapping[str, bool | None]) -> dict[str, bool]:

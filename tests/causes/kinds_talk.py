@@ -117,8 +117,8 @@ def posts_over_a_thin_way(d: Draw) -> None:
 def lost_requests(d: Draw) -> None:
     """Small requests get lost, and nothing follows them that would tell it: each waits for a timer."""
     _ample(d)
-    d.again(rtt=(0.005, 0.015))
-    d.acks.append(["loss", d.log(0.2, 0.35)])
+    d.again(rtt=(0.005, 0.01))
+    d.acks.append(["loss", d.log(0.12, 0.2)])
     size = int(d.log(300, 4000))
     _talk(d, int(d.seconds / 0.08), [["send", 250], ["recv", size]], [["recv", 250], ["send", size]])
 
