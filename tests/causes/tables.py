@@ -64,6 +64,19 @@ def _precision(judged: list[Judged], limit: str) -> str:
     return f"{right / said:.3f}" if said else "–"
 
 
+def kinds(judged: list[Judged]) -> Iterator[str]:
+    """Yield a row for each kind: of how many views the largest limit is right, and how many are wrong and sure."""
+    rows = []
+    for kind in dict.fromkeys(each.kind for each in judged):
+        row: list[Any] = [kind]
+        for view in VIEWS:
+            mine = [each for each in judged if each.kind == kind and each.view == view]
+            sure = sum(not each.right and each.confidence in _SURE for each in mine)
+            row.append(f"{sum(each.right for each in mine)} of {len(mine)}" + (f", {sure} sure" if sure else ""))
+        rows.append(row)
+    yield from _table(["kind: right (wrong and sure)", *VIEWS], rows)
+
+
 def confusion(judged: list[Judged], view: str) -> Iterator[str]:
     """Yield the matrix of a view: the true primary limit down, the answer across."""
     counts: Counter[tuple[str, str]] = Counter()
@@ -112,7 +125,7 @@ def _names(judged: Judged, kind: str) -> bool:
 
 def page(judged: list[Judged], faults: dict[str, dict[str, bool]], controls: set[str]) -> str:
     """Return all tables."""
-    lines = [*summary(judged)]
+    lines = [*summary(judged), *kinds(judged)]
     for view in (*VIEWS, GROUP):
         lines += [*confusion(judged, view), *misses(judged, view)]
     return "\n".join([*lines, *findings(judged, faults, controls)])

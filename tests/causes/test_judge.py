@@ -52,6 +52,7 @@ def test_the_tables_count_what_is_right_and_what_is_wrong_but_sure() -> None:
     assert "| policer | 4 | 25.0 % | 0 | 100.0 % | 0 |" in text
     assert "| outage | 0 | – | 1 | 0.0 % | 1 |" in text
     assert "no answer" in text
+    assert "| made | 1 of 4, 1 sure | 0 of 0 |" in text
 
 
 def test_a_receiver_is_told_apart_by_the_senders_timestamps() -> None:
