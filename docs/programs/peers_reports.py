@@ -14,6 +14,7 @@ import sys
 import tempfile
 import tomllib
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -303,7 +304,8 @@ def _answer(capture: Path) -> str:
         lines = done.stderr.replace("Error: ", "").replace(f"{capture.name}: ", "").splitlines()[-1:]
     found = [line for line in lines if re.match(r"[a-z-]+, .* cost ", line)]
     kinds = ", ".join(dict.fromkeys(line.partition(",")[0] for line in found))
-    return _cell(lines[0]) + (f" Findings: {kinds}." if kinds else "")
+    first = next((before for before, line in pairwise(lines) if line.startswith("What would help")), lines[0])
+    return _cell(first) + (f" Findings: {kinds}." if kinds else "")
 
 
 def _tshark(capture: Path) -> str:

@@ -45,7 +45,14 @@ from multitracer.diagnosis.radio_cause import (
     summed,
     witness_of,
 )
-from multitracer.diagnosis.sentence import LIMIT_COLUMNS, Headline, headline_of, headline_of_group, rows_in_words
+from multitracer.diagnosis.sentence import (
+    LIMIT_COLUMNS,
+    Headline,
+    facts_of,
+    headline_of,
+    headline_of_group,
+    rows_in_words,
+)
 from multitracer.diagnosis.service_times import ArrivalGaps, arrival_gaps
 from multitracer.recording.radio_context import ZONE_CAVEAT, names_no_zone
 from multitracer.schemas.findings import FINDINGS
@@ -156,8 +163,10 @@ class Diagnosis:
 
         If a radio log has no time zone, the sentence says so.
         """
-        alone, causes = len(self.group.members) == 1, self.causes
-        sentence = headline_of(self.limited, causes[0]) if alone else headline_of_group(self.group, causes)
+        alone, causes, facts = len(self.group.members) == 1, self.causes, facts_of(self)
+        sentence = (
+            headline_of(self.limited, facts, causes[0]) if alone else headline_of_group(self.group, facts, causes)
+        )
         if not any(names_no_zone(radio) for _, radio in self.transfer.radio):
             return sentence
         context = self.transfer.radio_context

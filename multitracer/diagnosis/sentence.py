@@ -10,6 +10,7 @@ from multitracer.diagnosis.held import idle_gaps_s, link_in_words
 from multitracer.diagnosis.limits.at_sender import opening
 from multitracer.diagnosis.limits.limited import shown_s, stretches
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, Viewpoint, by_limit
+from multitracer.diagnosis.packets.opening_and_end import failed_opening
 from multitracer.diagnosis.radio_cause import OF_THE_RADIO, RadioCause, largest, summed
 from multitracer.units import NS_PER_S
 from multitracer.words import about, count, duration, rate
@@ -17,9 +18,11 @@ from multitracer.words import about, count, duration, rate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.limits.group import ConnectionGroup
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.names import LimitShare
+    from multitracer.diagnosis.packets.opening_and_end import FailedOpening
     from multitracer.diagnosis.radio_cause import Causes, RadioCauses
     from multitracer.tables import Array
 
@@ -30,37 +33,91 @@ WORTH_SAYING = 0.1
 MOSTLY = 0.5
 """Minimum share for which a sentence begins with "Mostly" (limits.md)."""
 
-HELP = {
-    Limit.HANDSHAKE: "a server that answers sooner, a shorter path, or fewer new connections",
-    Limit.OUTAGE: "finding the part of the path that failed: the log of its router or modem shows why",
-    Limit.LINK: "a faster link, or less other traffic on it",
-    Limit.RECOVERY: "less loss: see the finding that names its cause",
-    Limit.RECEIVER_WINDOW: "a receiving program that reads sooner, or a larger receive buffer (SO_RCVBUF)",
-    Limit.SENDER_BUFFER: "a larger send buffer (SO_SNDBUF), or none set, so that the kernel tunes it",
-    Limit.APPLICATION: "a change of the program: it did not send what TCP could have carried",
-    Limit.SLOW_START: "fewer new connections, a larger initial window, or a shorter path",
-    Limit.CONGESTION_WINDOW: "less loss, or another congestion control",
-    Limit.UNKNOWN: "a capture at the other end too, and the sender's TCP state (collectors.tcp_info)",
-}
-_RADIO_HELP = {
-    Limit.OUTAGE: "better coverage, or other handover parameters of the network",
-    Limit.LINK: "a faster link, a better cell or fewer users",
-}
-"""Remedies if a log of the radio or of its link shows that a radio was used."""
-_PART_HELP = {
-    LimitSubtype.THINK: "a program that begins its answers sooner",
-    LimitSubtype.ZERO: "a receiving program that reads what has arrived",
-    LimitSubtype.PEER: "a peer that sends its requests sooner, or several at once",
-    LimitSubtype.NAGLE: "TCP_NODELAY, or writing the whole message at once",
-    LimitSubtype.LATENCY: "fewer round trips: several requests at once, larger ones, or a shorter path",
-    LimitSubtype.REPAIR: ("less loss: a lost request alone waits for a timer, as nothing behind it shows the loss"),
-    LimitSubtype.HOST: "a faster interface of the sender's host (its modem, or the limit that is set on it)",
-}
-_ANSWERS_HELP = {LimitSubtype.PEER: "a peer that answers sooner, or data that do not wait for its answers"}
-"""Remedies if the data are the initiator's, so that its peer answers."""
-_NO_TIME_HELP = "a capture that goes on for longer, or one with finer time stamps"
-_BOTH, _ALL = "the programs at both ends", "the programs and the path between them"
+
+class Advice(NamedTuple):
+    """A remedy, and what must be so that it is one."""
+
+    limit: Limit
+    help: str
+    needs: frozenset[str] = frozenset()
+    """Facts of `facts_of`, all of which must hold."""
+    part: LimitSubtype | None = None
+    """The subtype of the limit; None: any."""
+
+
 _POLICED_HELP = "the contract's rate, shaping instead of policing, or a sender that paces"
+_SMALL_MTU_HELP = "ICMP messages that pass, or a smaller MSS at the tunnel: large packets vanish"
+_FULL_QUEUE_HELP = "an AQM that marks (ECN), or another congestion control: a full queue lost packets"
+ADVICE = tuple(
+    Advice(limit, help_, frozenset(needs.split()), part)
+    for limit, needs, part, help_ in (
+        (Limit.HANDSHAKE, "connection-refused", None,
+         "a server that listens at this port, or the right port; a firewall may refuse in its name"),
+        (Limit.HANDSHAKE, "syn-unanswered", None,
+         "the right address and port, a firewall that lets the connection pass, or a path that works"),
+        (Limit.HANDSHAKE, "unopened", None, "a capture that goes on for longer: an answer may come later"),
+        (Limit.HANDSHAKE, "fast-open-refused", None, "Fast Open at the server, or fewer new connections"),
+        (Limit.HANDSHAKE, "syn-retransmitted", None,
+         "a path and a server (its backlog) that lose no SYN, or connections that are kept open"),
+        (Limit.HANDSHAKE, "", None, "a server that answers sooner, a shorter path, or fewer new connections"),
+        (Limit.OUTAGE, "idle-timeout", None,
+         "keep-alives more often than its timeout, or a new connection after a pause"),
+        (Limit.OUTAGE, "path-mtu-black-hole", None, _SMALL_MTU_HELP),
+        (Limit.OUTAGE, "radio", None, "better coverage, or other handover parameters of the network"),
+        (Limit.OUTAGE, "", None,
+         "finding the part of the path that failed: the log of its router or modem shows why"),
+        (Limit.LINK, "", LimitSubtype.HOST,
+         "a faster interface of the sender's host (its modem, or the limit that is set on it)"),
+        (Limit.LINK, "policed", None, _POLICED_HELP),
+        (Limit.LINK, "radio", None, "a faster link, a better cell or fewer users"),
+        (Limit.LINK, "", None, "a faster link, or less other traffic on it"),
+        (Limit.RECOVERY, "policer", None, _POLICED_HELP),
+        (Limit.RECOVERY, "path-mtu-black-hole", None, _SMALL_MTU_HELP),
+        (Limit.RECOVERY, "sack-not-translated", None,
+         "a firewall that changes SACK blocks with the sequence numbers, or neither"),
+        (Limit.RECOVERY, "without-sack", None,
+         "SACK at both ends, or a firewall that passes the option; and less loss"),
+        (Limit.RECOVERY, "random-loss", None, "less loss on the link itself: its signal, cable or port"),
+        (Limit.RECOVERY, "congestion-loss", None, _FULL_QUEUE_HELP),
+        (Limit.RECOVERY, "ack-loss", None, "a way back that loses fewer ACKs: its queue, radio or header compression"),
+        (Limit.RECOVERY, "", None, "less loss: see the finding that names its cause"),
+        (Limit.RECEIVER_WINDOW, "", LimitSubtype.ZERO, "a receiving program that reads what has arrived"),
+        (Limit.RECEIVER_WINDOW, "unscaled", None,
+         "window scaling at both ends, or a firewall that passes it: without it no window exceeds 65,535 bytes"),
+        (Limit.RECEIVER_WINDOW, "", None,
+         "a receiving program that reads sooner, or a larger receive buffer (SO_RCVBUF)"),
+        (Limit.SENDER_BUFFER, "", None,
+         "a larger send buffer (SO_SNDBUF), or none set, so that the kernel tunes it"),
+        (Limit.APPLICATION, "", LimitSubtype.THINK, "a program that begins its answers sooner"),
+        (Limit.APPLICATION, "of-initiator", LimitSubtype.PEER,
+         "a peer that answers sooner, or data that do not wait for its answers"),
+        (Limit.APPLICATION, "", LimitSubtype.PEER, "a peer that sends its requests sooner, or several at once"),
+        (Limit.APPLICATION, "", LimitSubtype.NAGLE, "TCP_NODELAY, or writing the whole message at once"),
+        (Limit.APPLICATION, "", LimitSubtype.LATENCY,
+         "fewer round trips: several requests at once, larger ones, or a shorter path"),
+        (Limit.APPLICATION, "", LimitSubtype.REPAIR,
+         "less loss: a lost request alone waits for a timer, as nothing behind it shows the loss"),
+        (Limit.APPLICATION, "", None, "a change of the program: it did not send what TCP could have carried"),
+        (Limit.SLOW_START, "", None, "fewer new connections, a larger initial window, or a shorter path"),
+        (Limit.CONGESTION_WINDOW, "policer", None, _POLICED_HELP),
+        (Limit.CONGESTION_WINDOW, "ecn-marked nothing-lost", None,
+         "a router that marks later, or a faster link: marks slowed the sender down, and nothing was lost"),
+        (Limit.CONGESTION_WINDOW, "pacing nothing-lost", None,
+         "another congestion control: this one paces by its own estimate of the rate, and nothing was lost"),
+        (Limit.CONGESTION_WINDOW, "nothing-lost", None, "another congestion control: nothing was lost"),
+        (Limit.CONGESTION_WINDOW, "random-loss", None,
+         "less loss on the link itself, or a congestion control that slows down less for each (BBR)"),
+        (Limit.CONGESTION_WINDOW, "congestion-loss", None, _FULL_QUEUE_HELP),
+        (Limit.CONGESTION_WINDOW, "", None, "less loss, or another congestion control"),
+        (Limit.UNKNOWN, "clock-step", None, "a capture whose clock is not set while it runs; NTP may slew it"),
+        (Limit.UNKNOWN, "one-time", None, "a capture that goes on for longer, or one with finer time stamps"),
+        (Limit.UNKNOWN, "one-direction", None, "a capture that has both directions"),
+        (Limit.UNKNOWN, "", None,
+         "a capture at the other end too, and the sender's TCP state (collectors.tcp_info)"),
+    )
+)  # fmt: skip
+"""The remedies: the first one that fits holds. The last one of each limit always fits."""
+_BOTH, _ALL = "the programs at both ends", "the programs and the path between them"
 _NOUNS = {
     Limit.HANDSHAKE: "opening the connection",
     Limit.OUTAGE: "an outage",
@@ -97,8 +154,45 @@ class Headline(NamedTuple):
     """What the radio log shows as the cause of the limit."""
 
 
-def headline_of(limited: Limited, radio: RadioCauses | None = None) -> Headline:
-    """Return the first sentence of one transfer; `radio` are its causes by a radio log."""
+_UNSCALED_BYTES = 1 << 15
+"""Minimum of the largest window that was full, in bytes, from which on window scaling would help: half of what fits
+into 16 bits. Of a smaller one the buffer is smaller."""
+
+
+def facts_of(diagnosis: Diagnosis) -> frozenset[str]:
+    """Return the facts that remedies depend on: kinds of findings, missing options, and those named here."""
+    limited, transfer = diagnosis.limited, diagnosis.transfer
+    seen, windows = (
+        limited.seen,
+        [f.numbers["window_bytes"] for f in diagnosis.findings if f.kind == "receiver-limited"],
+    )
+    missing = {f"without-{each.name}" for each in diagnosis.missing_options}
+    is_unscaled = "without-window-scale" in missing and max(windows, default=0.0) >= _UNSCALED_BYTES
+    is_in_order = bool((np.diff(transfer.sender["seq_bytes"][transfer.data]) >= 0).all())
+    notes = [note for capture in transfer.recording.captures for note in capture.analysis.trust.notes]
+    is_loss_known = seen is not None and not any(note.severity and "losses" in note.affects for note in notes)
+    further = {
+        "radio": transfer.has_radio,
+        "of-initiator": not transfer.reverse,
+        "policed": is_policed(limited),
+        "unscaled": is_unscaled,
+        "nothing-lost": is_loss_known and is_in_order and not len(transfer.verdicts),
+        "unopened": failed_opening(transfer) is not None,
+        "clock-step": bool(transfer.clock_steps),
+        "one-time": limited.total_s == 0,
+        "one-direction": len(transfer.sent) in (0, len(transfer.sender)),
+    }
+    kinds = {finding.kind for finding in diagnosis.findings}
+    return frozenset(kinds | missing | {name for name, holds in further.items() if holds})
+
+
+def headline_of(limited: Limited, facts: frozenset[str] = frozenset(), radio: RadioCauses | None = None) -> Headline:
+    """Return the first sentence of one transfer.
+
+    Its remedy depends on the facts of `facts_of`, or on its causes by a radio log.
+    """
+    if (failed := failed_opening(limited.transfer)) is not None:
+        return _headline_unopened(limited, failed, facts)
     sums = by_limit(limited.shares)
     limit = next(iter(sums))
     own = [row for row in limited.shares if row.limit is limit]
@@ -115,8 +209,7 @@ def headline_of(limited: Limited, radio: RadioCauses | None = None) -> Headline:
         for each, other in others.items()
         if other >= WORTH_SAYING and each not in of_radio.limits
     ]
-    helps = "; ".join(dict.fromkeys(_help(limited, limit, row.part) for row in parts))
-    helps = _POLICED_HELP if limit is Limit.LINK and is_policed(limited) else helps
+    helps = "; ".join(dict.fromkeys(remedy(limit, row.part, facts) for row in parts))
     sentence = " ".join(filter(None, [first, of_radio.more, *others_of_it, *rest]))
     return Headline(limit, capture, share, own[0].confidence, sentence, of_radio.help or helps, of_radio.cause)
 
@@ -143,10 +236,22 @@ def _main_parts(limited: Limited, own: list[LimitShare], next_share: float) -> t
     return mine, [_programs(limited, others)]
 
 
-def headline_of_group(group: ConnectionGroup, radio: Sequence[RadioCauses] = ()) -> Headline:
-    """Return the first sentence of a group of connections; `radio` are the causes of its members' limits."""
+def headline_of_group(
+    group: ConnectionGroup, facts: frozenset[str] = frozenset(), radio: Sequence[RadioCauses] = ()
+) -> Headline:
+    """Return the first sentence of a group of connections.
+
+    `facts` are those of its longest transfer, `radio` the causes of its members' limits by a radio log.
+    """
+    failed = [each for member in group.members if (each := failed_opening(member.limited.transfer)) is not None]
+    if len(failed) == len(group.numbers):
+        return _headline_of_failed(group, failed)
     if not group.seconds:
         return _headline_without_time(group)
+    if group.longest.transfer.clock_steps:
+        sentence = f"What limited {len(group.numbers):,} connections is not known: {group.longest.reason}."
+        helps = remedy(Limit.UNKNOWN, LimitSubtype.NONE, facts)
+        return Headline(Limit.UNKNOWN, LimitSubtype.NONE, 1.0, Confidence.WEAK, sentence, helps)
     total = max(group.total_s, 1e-12)
     sums: dict[Limit, float] = {}
     for (limit, _), (seconds, _) in group.seconds.items():
@@ -159,7 +264,7 @@ def headline_of_group(group: ConnectionGroup, radio: Sequence[RadioCauses] = ())
     who = f"{len(group.numbers):,} connections"
     if group.is_one_connection:
         who = f"One MPTCP connection with {len(group.numbers):,} subflows"
-    many = f"{who} took {lasted(group.total_s)}."
+    many = f"{who} took {lasted(group.total_s)}.{_unopened_of(group, failed)}"
     mostly = "Mostly" if share >= MOSTLY else "The largest part was"
     parts = {part: seconds / total for (each, part), (seconds, _) in group.seconds.items()
              if each is Limit.APPLICATION}  # fmt: skip
@@ -182,9 +287,31 @@ def headline_of_group(group: ConnectionGroup, radio: Sequence[RadioCauses] = ())
     ]
     of_limit = summed([each.of_limit(limit) for each in radio])
     more, radio_help = _more_of_radio(limit, of_limit, summed([each.seconds() for each in radio]), radio)
-    helps = radio_help or _help(group.longest, limit, part)
+    helps = radio_help or remedy(limit, part, facts | {each.kind for each in failed})
     sentence = " ".join(filter(None, [first, more, *rest]))
     return Headline(limit, part, share, sure, sentence, helps, largest(of_limit))
+
+
+def _headline_of_failed(group: ConnectionGroup, failed: list[FailedOpening]) -> Headline:
+    """Return the first sentence of connections of which none was opened."""
+    sure = max(Confidence.MEASURED if each.is_certain else Confidence.WEAK for each in failed)
+    basis = f" (100% of {lasted(group.total_s)}, {sure.label})" if group.total_s else ""
+    sentence = _unopened_of(group, failed).strip().removesuffix(".")
+    helps = remedy(Limit.HANDSHAKE, LimitSubtype.NONE, frozenset(each.kind for each in failed))
+    return Headline(Limit.HANDSHAKE, LimitSubtype.NONE, 1.0, sure, f"{sentence}{basis}.", helps)
+
+
+def _unopened_of(group: ConnectionGroup, failed: list[FailedOpening]) -> str:
+    """Return a sentence that counts the connections that were never opened, after a space; "" if all were."""
+    words = {True: "refused", False: "never answered"}
+    counts = {is_refused: sum(each.is_refused is is_refused for each in failed) for is_refused in words}
+    whole = f" of {len(group.numbers):,} connections"
+    said = []
+    for is_refused, many in counts.items():
+        if many:
+            said.append(f"{many:,}{whole} {'was' if many == 1 else 'were'} {words[is_refused]}")
+            whole = ""
+    return f" {', '.join(said)}." if said else ""
 
 
 def _headline_without_time(group: ConnectionGroup) -> Headline:
@@ -194,7 +321,8 @@ def _headline_without_time(group: ConnectionGroup) -> Headline:
         "its packets have the same time. What limited them is not known."
     )
     none = LimitSubtype.NONE
-    return Headline(Limit.UNKNOWN, none, 0.0, Confidence.WEAK, first, _NO_TIME_HELP)
+    helps = remedy(Limit.UNKNOWN, none, frozenset({"one-time"}))
+    return Headline(Limit.UNKNOWN, none, 0.0, Confidence.WEAK, first, helps)
 
 
 def _of_all(nouns: Iterable[str]) -> str:
@@ -202,11 +330,26 @@ def _of_all(nouns: Iterable[str]) -> str:
     return _ALL if set(nouns) & set(_PATH_NOUNS.values()) else _BOTH
 
 
-def _help(limited: Limited, limit: Limit, part: LimitSubtype) -> str:
-    """Return the remedy for a limit or its subtype; remedies for a radio only if a log shows one."""
-    own = _PART_HELP if limited.transfer.reverse else _PART_HELP | _ANSWERS_HELP
-    radio = _RADIO_HELP if limited.transfer.has_radio else {}
-    return own.get(part) or radio.get(limit, HELP[limit])
+def remedy(limit: Limit, part: LimitSubtype, facts: frozenset[str]) -> str:
+    """Return the remedy for a limit or its subtype where these facts hold (`facts_of`)."""
+    fitting = (each for each in ADVICE if each.limit is limit and each.part in (None, part) and each.needs <= facts)
+    return next(fitting).help
+
+
+def _headline_unopened(limited: Limited, failed: FailedOpening, facts: frozenset[str]) -> Headline:
+    """Return the first sentence of a connection that was never opened."""
+    facts |= {failed.kind}
+    sure = limited.shares[0].confidence if failed.is_certain else Confidence.WEAK
+    basis = f" (100% of {lasted(limited.total_s)}, {sure.label})" if limited.total_s else ""
+    if failed.is_refused:
+        what = f"it was refused {lasted(failed.seconds)} after the SYN"
+    elif failed.is_certain:
+        what = f"{failed.syns:,} SYNs had no answer"
+    else:
+        what = "one SYN was sent, and no answer is in the capture"
+    sentence = f"The connection was never opened: {what}{basis}."
+    helps = remedy(Limit.HANDSHAKE, LimitSubtype.NONE, facts)
+    return Headline(Limit.HANDSHAKE, LimitSubtype.NONE, 1.0, sure, sentence, helps)
 
 
 def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float) -> str:
@@ -214,7 +357,8 @@ def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float
     if limit is Limit.UNKNOWN and limited.transfer.clock_steps:
         return f"What limited it is not known: {limited.reason}."
     if limit is Limit.UNKNOWN:
-        return f"What limited it is not known ({basis}): {limited.reason or 'nothing in the packets shows it'}."
+        known = f" ({basis})" if limited.total_s else ""
+        return f"What limited it is not known{known}: {limited.reason or 'nothing in the packets shows it'}."
     if limit is Limit.LINK and share > 1 - WORTH_SAYING:
         others = max((row.share for row in limited.shares if row.limit is not limit), default=0.0)
         rest = f"nothing else cost more than {max(int(np.ceil(others * 100)), 1)} %"

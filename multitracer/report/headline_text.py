@@ -43,8 +43,6 @@ _WAYS = {
     LimitSubtype.BOTH: "the path was dead both ways",
 }
 _PLAIN = {
-    "syn-unanswered": "nobody answered",
-    "connection-refused": "the other end refused the connection",
     "syn-retransmitted": "the first packets of the connection were lost",
     "reset-by-peer": "the other end reset the connection",
     "dropped-call": "the call was dropped",
@@ -67,6 +65,8 @@ _UNREAD = "The receiving program read more slowly than data came, until its buff
 """Sentence for a closed window (RFC 9293, section 3.8.6): the buffer is full of unread data."""
 _OF_THE_LINK = {"link-flow-control", "rlp-retransmission-burst", "rate-change"}
 """Kinds of findings that describe the link during its limit but do not explain the limit."""
+_IN_HEADLINE = {"syn-unanswered", "connection-refused"}
+"""Kinds of findings that the headline itself names."""
 _WORTH_A_SENTENCE = 0.02
 """Minimum share of the time at which the headline mentions an outage. Not measured."""
 _SHORT_WAIT = 0.1
@@ -135,7 +135,7 @@ def _root(diagnosis: Diagnosis, first: Incident | None) -> str:
     if diagnosis.headline.part is LimitSubtype.ZERO:
         return _UNREAD
     if first is not None:
-        words = "" if first.kind in _OF_THE_LINK else _words(diagnosis, first)
+        words = "" if first.kind in _OF_THE_LINK | _IN_HEADLINE else _words(diagnosis, first)
         sure = confidence_of(first, diagnosis.limited.view)
         is_known = diagnosis.headline.limit is Limit.OUTAGE or sure is diagnosis.headline.confidence
         return f"{words[0].upper()}{words[1:]}{'' if is_known else f' ({sure.label})'}." if words else ""

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.limits.limited import shown_s
-from multitracer.diagnosis.limits.names import Limit, LimitSubtype
+from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype
 from multitracer.diagnosis.limits.spans import Spans
+from multitracer.diagnosis.rules import RULES
+from multitracer.diagnosis.sentence import ADVICE
+from multitracer.recording.places import OPTIONS
+from multitracer.recording.read import read
 from multitracer.words import about
+from tests.analysis.pcap_file import write_pcap
+from tests.analysis.traffic import ACK, MS, RST, START_NS, SYN, Segment
 from tests.diagnosis.exchange import FULL, Exchange, of
 from tests.diagnosis.test_limit_findings import _CLIENT, _SERVER, answers
 
-if TYPE_CHECKING:
-    from pathlib import Path
+_RECORDINGS = Path(__file__).parents[1] / "causes" / "recordings"
 
 
 def test_programs_of_both_ends_are_told_together(tmp_path: Path) -> None:
@@ -134,3 +141,83 @@ def test_long_pauses_are_told_in_minutes(tmp_path: Path) -> None:
 )
 def test_a_length_of_time_never_has_an_exponent(seconds: float, words: str) -> None:
     assert about(seconds) == words
+
+
+def test_each_remedy_can_be_reached() -> None:
+    """A limit has one that always fits, behind all others; what one needs is the kind of a finding, or a fact."""
+    kinds = {rule.KIND for rule in RULES} | {f"without-{option}" for option in OPTIONS}
+    facts = {"radio", "of-initiator", "policed", "unscaled", "nothing-lost", "unopened", "clock-step", "one-time"}
+    for limit in Limit:
+        own = [each for each in ADVICE if each.limit is limit]
+        assert [each for each in own if not each.needs and each.part is None] == own[-1:], limit
+    assert set().union(*(each.needs for each in ADVICE)) <= kinds | facts | {"one-direction"}
+
+
+def _attempts(path: Path, *, unanswered: int, refused: int, opened: int, syns: int = 3) -> Path:
+    """Write connections to one port: of some no SYN is answered, others are reset or carry data."""
+    syn, reset = Segment(0, 0, flags=SYN), Segment(1, 0, flags=RST | ACK, ack=1)
+    transfer = [syn, Segment(1, 0, flags=SYN | ACK, ack=1), Segment(0, 1, ack=1), Segment(0, 1, 100, ack=1)]
+    transfer += [Segment(1, 1, ack=101), Segment(1, 1, 500, ack=101), Segment(0, 101, ack=501)]
+    connections = [([syn] * syns, 1000)] * unanswered + [([syn, reset], 30)] * refused + [(transfer, 30)] * opened
+    segments = [
+        replace(each, pair=pair, time_ns=START_NS + (20 * pair + gap_ms * place) * MS)
+        for pair, (sends, gap_ms) in enumerate(connections)
+        for place, each in enumerate(sends)
+    ]
+    return write_pcap(path, sorted(segments, key=lambda each: each.time_ns or 0))
+
+
+@pytest.mark.parametrize(
+    ("unanswered", "refused", "opened", "says", "helps"),
+    [
+        (1, 0, 0, "The connection was never opened: 3 SYNs had no answer (100% of 2.0 s, measured).", "firewall"),
+        (0, 1, 0, "The connection was never opened: it was refused 0.03 s after the SYN (100% of 0.03 s,", "listens"),
+        (0, 3, 0, "3 of 3 connections were refused (100% of 0.07 s, measured).", "listens"),
+        (5, 0, 1, "5 of 6 connections were never answered. Mostly opening the connection (", "firewall"),
+        (2, 1, 3, "1 of 6 connections was refused, 2 were never answered. Mostly opening", "listens"),
+    ],
+)
+def test_connections_that_were_never_opened_are_counted(
+    tmp_path: Path, unanswered: int, refused: int, opened: int, says: str, helps: str
+) -> None:
+    path = _attempts(tmp_path / "attempts.pcap", unanswered=unanswered, refused=refused, opened=opened)
+    headline = explain(read(path)).headline
+    assert says in headline.sentence
+    assert helps in headline.help
+    assert "answers sooner" not in headline.help
+    assert headline.limit is Limit.HANDSHAKE
+
+
+def test_one_syn_proves_no_dead_server(tmp_path: Path) -> None:
+    """It took no time, of which no share can be told; the answer may have come after the capture's end."""
+    headline = explain(read(_attempts(tmp_path / "one.pcap", unanswered=1, refused=0, opened=0, syns=1))).headline
+    assert headline.sentence == ("The connection was never opened: one SYN was sent, and no answer is in the capture.")
+    assert headline.confidence is Confidence.WEAK
+    assert "goes on for longer" in headline.help
+
+
+def test_marks_without_loss_are_no_loss() -> None:
+    for view in ("", "mobile/tcp-0.pcap.gz", "fixed/tcp-0.pcap.gz"):
+        headline = explain(read(_RECORDINGS / "00195-ecn" / "session" / view)).headline
+        assert headline.limit is Limit.CONGESTION_WINDOW
+        assert "nothing was lost" in headline.help
+        assert "less loss" not in headline.help
+
+
+@pytest.mark.fixtures
+@pytest.mark.parametrize(
+    ("name", "says", "helps", "never"),
+    [
+        ("nowscale_synack.pcap.gz", "the receiver's window", "window scaling", "SO_RCVBUF"),
+        ("syn_noanswer.pcap", "never opened: 6 SYNs had no answer", "firewall", "sooner"),
+        ("refused.pcap", "3 of 3 connections were refused", "listens at this port", "sooner"),
+        ("ecn_sender.pcap.gz", "the congestion window", "marks slowed the sender down", "less loss"),
+    ],
+)
+def test_the_remedy_fits_what_people_reported(
+    fixture_folder: Path, name: str, says: str, helps: str, never: str
+) -> None:
+    headline = explain(read(fixture_folder / "reports" / name)).headline
+    assert says in headline.sentence
+    assert helps in headline.help
+    assert never not in headline.help

@@ -65,7 +65,7 @@ def test_help_of_an_outage_or_a_full_link_names_a_radio_only_if_one_was_seen(
         ),
         ("00164-heavy-loss", "33 packets were lost by chance, not by a full queue (inferred). So the limit"),
         ("00167-outage-data", "For 429 ms no data arrived, as in an outage: 88 segments in a row"),
-        ("00034-unanswered", "Nobody answered. So the limit was mostly opening the connection"),
+        ("00034-unanswered", "The connection was never opened: "),
         ("00027-small-sndbuf", "Mostly the send buffer"),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -124,6 +124,46 @@ class HandshakeAndResets:
         covers = other & (self._table["ack_bytes"] >= self._table["end_bytes"][last])
         rows = np.flatnonzero(covers[last:before]) + last
         return int(self._table["time_ns"][rows[0]]) if len(rows) else None
+
+
+class FailedOpening(NamedTuple):
+    """A connection that was never opened."""
+
+    syns: int
+    is_refused: bool
+    """Whether a reset answered a SYN; otherwise nothing did."""
+    seconds: float
+    """Link time from the last SYN before the first reset to this reset; without one, from first to last SYN."""
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether more than one SYN was sent, or one was refused: the answer to one may come after the capture."""
+        return self.is_refused or self.syns > 1
+
+    @property
+    def kind(self) -> str:
+        """The kind of finding that names it; `unopened` if none does."""
+        if self.is_refused:
+            return "connection-refused"
+        return "syn-unanswered" if self.is_certain else "unopened"
+
+
+def failed_opening(transfer: Transfer) -> FailedOpening | None:
+    """Return how the opening of a connection failed; None if it did not, or no SYN was captured."""
+    table = transfer.sender
+    if not len(table) or not has(table["flags"], Flag.SYN | Flag.RST).all():
+        return None
+    opening = HandshakeAndResets(transfer)
+    if not len(opening.syns) or len(opening.syn_acks) or not opening.is_heard_only:
+        return None
+    time_ns, back = table["time_ns"], opening.responder
+    resets = back[(back > opening.syns[0]) & (table["ack_bytes"][back] == 1)]
+    if len(back) and not len(resets):
+        return None
+    end = int(resets[0]) if len(resets) else int(opening.syns[-1])
+    begin = int(opening.syns[opening.syns < end][-1]) if len(resets) else int(opening.syns[0])
+    seconds = int(time_ns[end] - time_ns[begin]) * transfer.speed / NS_PER_S
+    return FailedOpening(len(opening.syns), len(resets) > 0, seconds)
 
 
 def is_forgotten(opening: HandshakeAndResets, dead: DeadTime) -> bool:
