@@ -239,7 +239,7 @@ class SegmentLoss(NamedTuple):
 def goodput_bps(diagnosis: Diagnosis, drawn: Drawn) -> float | None:
     """Return the goodput of the transfer in bit/s of link time; None if it is not known."""
     speed = drawn.goodput_bps
-    return None if speed is None else speed / diagnosis.transfer.speed
+    return None if speed is None or diagnosis.transfer.clock_steps else speed / diagnosis.transfer.speed
 
 
 def round_trip(diagnosis: Diagnosis, drawn: Drawn) -> RoundTripText | None:
@@ -275,7 +275,9 @@ def numbers(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
     row, speed = drawn.direction, goodput_bps(diagnosis, drawn)
     delivered, by = size(row["unique_bytes"]), drawn.goodput_by
     if speed is None:
-        three = [("Carried" if by is GoodputBy.ONE_MOMENT else "Sent", delivered, f"no speed: {by.words}")]
+        why = "the capture's clock was set meanwhile" if diagnosis.transfer.clock_steps else by.words
+        is_sent = not by.is_known and by is not GoodputBy.ONE_MOMENT
+        three = [("Sent" if is_sent else "Carried", delivered, f"no speed: {why}")]
     else:
         took = duration(row["goodput_ns"] * diagnosis.transfer.speed)
         three = [("Speed", rate(speed), f"{delivered} {by.words} in {took}")]

@@ -207,3 +207,13 @@ def test_the_queue_has_no_hole_while_it_empties_and_the_sender_waits(tmp_path: P
     dots = max(re.findall(r'<path d="((?:M\d+ \d+h0)+)"', first_screen(tmp_path / "r.html")), key=len)
     x = sorted(int(each) for each in re.findall(r"M(\d+) ", dots))
     assert max(after - before for before, after in pairwise(x)) * 120 / 1000 < 2  # s
+
+
+@pytest.mark.fixtures
+def test_no_speed_is_told_over_a_step_of_the_clock(fixture_folder: Path, tmp_path: Path) -> None:
+    """1.71 MB in 0.98 s by a clock that was set by 7.3 s meanwhile."""
+    recording = read(fixture_folder / "reports" / "step_fwd_7s.pcap.gz")
+    write_report(recording, tmp_path / "step.html")
+    screen = first_screen(tmp_path / "step.html")
+    assert "no speed: the capture" in screen
+    assert "Mbit/s" not in screen.partition("Rate of the delivered data")[0]
