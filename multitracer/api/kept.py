@@ -61,4 +61,4 @@ class Kept:
     def _diagnose(self, connection: int | None, reverse: bool | None) -> Diagnosis:
         if connection is None and reverse is None and len(self._recording) > 1:
             return explain(self._recording)
-        return diagnose(self._transfer(connection, reverse))
+        return diagnose(self._transfer(connection, reverse), both=reverse is None)

@@ -21,13 +21,12 @@ from multitracer.analysis.mobility.series import medians
 from multitracer.campaign import schemas
 from multitracer.campaign.schemas import LIMIT_COLUMNS
 from multitracer.clock.model.edges import edges_table
-from multitracer.diagnosis.diagnose import diagnose, explain
+from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.drive import Drive
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.errors import MultiTracerError
 from multitracer.recording.places import places_of
 from multitracer.recording.radio_context import RadioContext
-from multitracer.recording.transfer import Transfer
 from multitracer.schemas.mobility import JUDGED_HANDOVERS
 from multitracer.schemas.tcp import GoodputBy
 from multitracer.schemas.transactions import TRANSACTIONS
@@ -204,9 +203,7 @@ def _if_explained(recording: Recording, number: int | None) -> Diagnosis | None:
     None, with a warning of the recording, if it cannot be explained.
     """
     try:
-        if number is None:
-            return explain(recording)
-        return diagnose(Transfer.of(recording, number))
+        return explain(recording, number)
     except MultiTracerError as error:
         recording.warn_once(str(error))
         return None

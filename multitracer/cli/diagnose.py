@@ -35,8 +35,8 @@ _NEEDS, _NEEDS_OF_CLOCKS = (("multitracer.diagnosis.diagnose",), ("multitracer.c
 @click.option(
     "--direction",
     type=click.Choice(["forward", "reverse"]),
-    help="Explain the data that the initiator sent (forward) or the responder sent (reverse). Default: "
-    "the direction with more data.",
+    help="Explain only the data that the initiator sent (forward) or the responder sent (reverse). Default: "
+    "both, seen from the direction with more data.",
 )
 @click.option(
     "-o", "--output", type=target, metavar="FILE", help="Write the result to FILE instead of standard output."
@@ -55,15 +55,14 @@ def command(reading: InputChoice, as_json: bool, intervals: bool, direction: str
         raise click.UsageError("--intervals needs --json; add --json, or omit --intervals")
     keep_memory()
     recording = load(reading, output=output, needs=_needs)
-    from multitracer.diagnosis.diagnose import diagnose, explain
-    from multitracer.recording.transfer import Transfer
+    from multitracer.diagnosis.diagnose import explain
 
     if reading.connection is None and direction is None and len(recording) > 1:
         diagnosis = explain(recording)
     else:
         capture, number = one(recording, reading.connection)
         reverse = None if direction is None else direction == "reverse"
-        diagnosis = diagnose(Transfer.of(recording, capture.offset + number, reverse=reverse))
+        diagnosis = explain(recording, capture.offset + number, reverse=reverse)
     with text_output(output) as stream:
         if as_json:
             stream.write(json.dumps(_document(diagnosis, intervals=intervals), indent=1, allow_nan=False) + "\n")
@@ -87,7 +86,8 @@ def _document(diagnosis: Diagnosis, *, intervals: bool = False) -> Document:
 
 def _show(sheet: Page, diagnosis: Diagnosis) -> None:
     from multitracer.diagnosis.diagnose import channel_use
-    from multitracer.diagnosis.sentence import LIMIT_COLUMNS, rows_in_words
+    from multitracer.diagnosis.limits.names import Viewpoint
+    from multitracer.diagnosis.sentence import LIMIT_COLUMNS, rows_in_words, whose_data
 
     document = _document(diagnosis)
     if diagnosis.trust != "good":
@@ -124,7 +124,8 @@ def _show(sheet: Page, diagnosis: Diagnosis) -> None:
         lasts = ends(*(f"{diagnosis.at_s(incident[name]):.1f} s" for name in ("begin_ns", "end_ns")))
         parts = [document["findings"][part] for part in incident["parts"]]
         times = f"{incident['count']} times, " if incident["count"] > 1 else ""
-        sheet.line(f"{incident['kind']}, {times}{lasts}, cost {incident['cost_s']:.1f} s")
+        whose = whose_data(diagnosis.transfer, reverse=known.reverse)
+        sheet.line(f"{incident['kind']}{whose}, {times}{lasts}, cost {incident['cost_s']:.1f} s")
         sheet.line(f"  {incident['sentence']}")
         others = dict.fromkeys(part["kind"] for part in parts if part["kind"] != incident["kind"])
         if others:
@@ -132,7 +133,7 @@ def _show(sheet: Page, diagnosis: Diagnosis) -> None:
         if incident["help"]:
             sheet.line(f"  what would help: {incident['help']}")
         evidence = parts[0]["evidence"]
-        if document["view"] == "receiver":  # the one capture is the receiver's
+        if diagnosis.limited.side(reverse=known.reverse).view is Viewpoint.RECEIVER:  # the one capture
             evidence = [re.sub("^sender:", "receiver:", place) for place in evidence]
         sheet.line(f"  evidence: {', '.join(evidence) or _ACCOUNT}")
 

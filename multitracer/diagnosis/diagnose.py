@@ -9,7 +9,7 @@ import numpy as np
 from multitracer.diagnosis.account.uses import LOST, Use
 from multitracer.diagnosis.diagnosis import Diagnosis
 from multitracer.diagnosis.limits.group import ConnectionGroup, alone, group_of
-from multitracer.diagnosis.limits.limited import limited
+from multitracer.diagnosis.limits.limited import limited, of_both_directions
 from multitracer.diagnosis.rules import findings
 from multitracer.errors import InputError
 from multitracer.recording.transfer import Transfer
@@ -49,7 +49,8 @@ def explain(recording: Recording, connection: int | None = None, *, reverse: boo
     connection : int, optional
         Its number in the recording, from 1; by default the longest of the group that took longest.
     reverse : bool, optional
-        Whose data: False the initiator's, True the responder's; by default the one with more bytes.
+        Explain the data of one direction alone: False the initiator's, True the responder's. By default both, seen
+        from the one with more bytes.
 
     Raises
     ------
@@ -58,18 +59,22 @@ def explain(recording: Recording, connection: int | None = None, *, reverse: boo
     """
     group = group_of(recording) if connection is None and reverse is None else None
     if group is None:
-        return diagnose(Transfer.of(recording, connection, reverse=reverse))
+        return diagnose(Transfer.of(recording, connection, reverse=reverse), both=reverse is None)
     return diagnose(group.longest.transfer, group)
 
 
-def diagnose(transfer: Transfer, group: ConnectionGroup | None = None) -> Diagnosis:
+def diagnose(transfer: Transfer, group: ConnectionGroup | None = None, *, both: bool = False) -> Diagnosis:
     """Return the limits, the findings (largest cost first) and the link's account of a transfer.
 
     Parameters
     ----------
     transfer : Transfer
     group : ConnectionGroup, optional
-        The group that contains it; by default a group of this transfer alone.
+        The group that contains it, whose transfers are explained in both directions; by default a group of this
+        transfer alone.
+    both : bool
+        Whether to explain a connection, not the data of one direction alone: a wait of the transfer for its peer is
+        followed to what held the peer's data back.
 
     Raises
     ------
@@ -84,7 +89,10 @@ def diagnose(transfer: Transfer, group: ConnectionGroup | None = None) -> Diagno
             f"connection {number}: {many}, so the time of this connection cannot be "
             "explained; choose another connection"
         )
-    limits = group.longest if group is not None else limited(transfer)
+    if group is not None:
+        limits = group.longest
+    else:
+        limits = of_both_directions(limited(transfer)) if both else limited(transfer)
     transfer.recording.clocks  # noqa: B018  # not before what another thread tells of them
     return Diagnosis(limits, group or alone(limits), findings)
 

@@ -8,6 +8,7 @@ Rules of the file
 - A hole is an interval without progress. Findings of holes whose intervals overlap are parts of one incident;
   its first cause, in the order of `FIRST_CAUSES`, names it.
 - All findings about an oversized queue are one incident, and so are all findings about an aborted connection.
+- Findings of both directions are separate incidents.
 - Similar incidents of one kind with similar costs are one entry with a count.
 - The cost of an incident is at most the sum of its parts, which may count the same wait twice. Within a hole
   the cost is also at most the stopped time between begin and end.
@@ -26,7 +27,7 @@ from multitracer.analysis.group import has
 from multitracer.captured import CaptureMark, Flag
 from multitracer.diagnosis.finding import ORDER_DIGITS
 from multitracer.diagnosis.limits.at_sender import offered_bytes
-from multitracer.diagnosis.limits.names import Limit, LimitSubtype
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype, direction_of
 from multitracer.diagnosis.packets.dead_times import DeadTime, dead_times
 from multitracer.diagnosis.packets.injected_resets import InjectedReset, injected_resets
 from multitracer.diagnosis.packets.losses import Carried, carried
@@ -69,12 +70,32 @@ if TYPE_CHECKING:
     from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array, Document
 
-SCHEMA = "multitracer.diagnose/1"
+SCHEMA = "multitracer.diagnose/2"
 """Schema name of the document that `diagnose --json` writes (docs/diagnose.schema.json)."""
 _DIGITS = 6  # microseconds, finer than most capture clocks
 _MOST_SHOWN = 20
 """Maximum number of findings in the notebook view."""
 _NO_FAULT = "No known fault was found."
+_FLOW = 0.1
+"""Minimum ratio of the other direction's bytes to those of the transfer at which it is a flow of its own, not requests
+or answers, whose losses are the transfer's. Not measured."""
+_OF_FLOWS = {
+    "blackout",
+    "bufferbloat",
+    "congestion-loss",
+    "ecn-marked",
+    "exponential-back-off",
+    "outage",
+    "path-mtu-black-hole",
+    "policer",
+    "random-loss",
+    "reordering",
+    "spurious-timeout",
+    "zero-window",
+}
+"""Kinds about the losses, queues and windows of one direction."""
+_FORGOTTEN, _AFTER_IT = "idle-timeout", {"reset-by-peer"}
+"""The end of a connection that a box had forgotten, and the kinds that tell of the same end."""
 _MIN_REPAIR = 0.01
 """If retransmissions took at least this share of the time, a sentence says that the cause of the losses is
 unknown. Not measured."""
@@ -82,7 +103,9 @@ unknown. Not measured."""
 
 @dataclass(frozen=True, repr=False)
 class Diagnosis:
-    """The diagnosis of one transfer.
+    """The diagnosis of one transfer, or of its connection: then a wait for the peer is followed to its cause.
+
+    The rules and measurements below are of the transfer's own direction; `peer` has those of the other one.
 
     Attributes
     ----------
@@ -110,8 +133,11 @@ class Diagnosis:
 
     @cached_property
     def findings(self) -> list[Finding]:
-        """The causes of lost time (`Finding`), those with the most lost time first."""
-        return [self._with_radio_help(each) for each in self.find(self)]
+        """The causes of lost time (`Finding`), those with the most lost time first.
+
+        If the other direction was examined, its findings are among them, with times on this sender's clock.
+        """
+        return [self._with_radio_help(self._in_any_order[place]) for place in self._order]
 
     def _with_radio_help(self, finding: Finding) -> Finding:
         helps = self.cause_of([finding]).help
@@ -135,6 +161,67 @@ class Diagnosis:
     def trust(self) -> str:
         """How far the captures can be trusted: good, caution or poor; `document()["trust"]` has the reasons."""
         return self.transfer.recording.trust
+
+    @cached_property
+    def peer(self) -> Diagnosis | None:
+        """The diagnosis of the other direction; None if it was not examined.
+
+        Its limits are only those that a wait of this direction was followed to.
+        """
+        other = self.limited.other
+        return None if other is None else Diagnosis(other, self.group, self.find)
+
+    @cached_property
+    def _all_own_findings(self) -> list[Finding]:
+        return self.find(self)
+
+    @cached_property
+    def _own_findings(self) -> list[Finding]:
+        if not any(each.kind == _FORGOTTEN for each in self._peers_findings):
+            return self._all_own_findings
+        return [each for each in self._all_own_findings if each.kind not in _AFTER_IT]  # the same end, told of once
+
+    @cached_property
+    def _peers_findings(self) -> list[Finding]:
+        """The findings of the other direction on its clock, without those that this direction has, too.
+
+        They lie in the time that is followed to it; if it carries much data itself, those of its losses and queues
+        count everywhere.
+        """
+        if self.peer is None:
+            return []
+        limited, many = self.limited, self.transfer.both_unique_bytes
+        followed = limited.cells.begin[limited.is_theirs], limited.cells.end[limited.is_theirs]
+        has_flow = many[1] >= _FLOW * many[0]
+        kept = []
+        for finding in self.peer._all_own_findings:
+            begin_ns, end_ns = self._here_ns(finding.begin_ns, finding.end_ns)
+            is_there = bool(((followed[0] < end_ns) & (followed[1] > begin_ns)).any())
+            same = [each for each in self._all_own_findings if each.kind == finding.kind]
+            is_new = not any(each.begin_ns <= end_ns and begin_ns <= each.end_ns for each in same)
+            if is_new and (is_there or (has_flow and finding.kind in _OF_FLOWS)):
+                kept.append(finding)
+        return kept
+
+    @cached_property
+    def _in_any_order(self) -> list[Finding]:
+        theirs = []
+        for each in self._peers_findings:
+            begin_ns, end_ns = self._here_ns(each.begin_ns, each.end_ns)
+            theirs.append(each._replace(begin_ns=begin_ns, end_ns=end_ns, reverse=not self.transfer.reverse))
+        return [*self._own_findings, *theirs]
+
+    @cached_property
+    def _order(self) -> list[int]:
+        every = self._in_any_order
+        if self.peer is None:
+            return list(range(len(every)))  # as the rules gave them
+        return sorted(range(len(every)), key=lambda place: -round(every[place].cost_s, ORDER_DIGITS))
+
+    def _here_ns(self, *peers_ns: int) -> list[int]:
+        """Return times of the other direction's sender on the clock of this one."""
+        times: list[int] = self.limited.from_other(np.array(peers_ns, dtype=np.int64)).tolist()
+        return times
 
     def __repr__(self) -> str:
         number = self.transfer.at_sender.number
@@ -179,7 +266,16 @@ class Diagnosis:
 
         An incident is a finding together with its consequences, or a group of similar findings.
         """
-        return [self._with_cause(each) for each in _incidents(self, self.findings)]
+        place = np.argsort(self._order).tolist()
+        own = _incidents(self, self._own_findings)
+        all_ = [replace(each, parts=tuple(place[part] for part in each.parts)) for each in own]
+        theirs = [] if self.peer is None else _incidents(self.peer, self._peers_findings)
+        for each in theirs:
+            begin_ns, end_ns = self._here_ns(each.begin_ns, each.end_ns)
+            parts = tuple(place[part + len(self._own_findings)] for part in each.parts)
+            moved = replace(each, begin_ns=begin_ns, end_ns=end_ns, parts=parts, reverse=not self.transfer.reverse)
+            all_.append(moved)
+        return [self._with_cause(each) for each in sorted(all_, key=_dearest_first)]
 
     def _with_cause(self, incident: Incident) -> Incident:
         """Return an incident with the cause that the radio log shows, and a sentence that begins with it."""
@@ -215,6 +311,7 @@ class Diagnosis:
             "end_ns": [f.end_ns for f in findings],
             "cost_s": [f.cost_s for f in findings],
             "cost_bytes": [NA if f.cost_bytes is None else f.cost_bytes for f in findings],
+            "direction": [direction_of(reverse=f.reverse) for f in findings],
             "evidence": [" ".join(f.evidence) for f in findings],
             "sentence": [f.sentence for f in findings],
         }
@@ -231,6 +328,7 @@ class Diagnosis:
             "headline": {
                 "limit": headline.limit.label,
                 "part": headline.part.label if headline.part else None,
+                "direction": direction_of(reverse=headline.reverse),
                 "share": round(headline.share, _DIGITS),
                 "confidence": headline.confidence.label,
                 "sentence": headline.sentence,
@@ -243,6 +341,7 @@ class Diagnosis:
                 {
                     "limit": each.limit.label,
                     "part": each.part.label if each.part else None,
+                    "direction": direction_of(reverse=each.reverse),
                     "seconds": round(each.seconds, _DIGITS),
                     "share": round(each.share, _DIGITS),
                     "share_low": round(each.share_low, _DIGITS),
@@ -284,6 +383,7 @@ class Diagnosis:
         begin_ns = self.transfer.begin_ns
         return {
             "kind": each.kind,
+            "direction": direction_of(reverse=each.reverse),
             "begin_ns": each.begin_ns,
             "end_ns": each.end_ns,
             "begin_s": round(self.link_s(begin_ns, each.begin_ns), _DIGITS),
@@ -464,11 +564,11 @@ class Diagnosis:
     def limited_s(
         self, *limits: Limit | tuple[Limit, LimitSubtype], begin_ns: int | None = None, end_ns: int | None = None
     ) -> float:
-        """Return the link time in seconds, within an interval, in which a given limit was in effect.
+        """Return the link time in seconds, within an interval, in which a given limit of this direction was in effect.
 
         Several limits may be given, each with or without a subtype. None as begin or end leaves a side open.
         """
-        cells = self.limited.cells
+        cells = self.limited.own
         chosen = np.zeros(len(cells.begin), dtype=bool)
         for each in limits:
             limit, part = each if isinstance(each, tuple) else (each, None)
@@ -610,6 +710,8 @@ class Incident:
     parts: tuple[int, ...]
     sentence: str
     help: str
+    reverse: bool = False
+    """Whose data it is about: False the initiator's, True the responder's."""
     cause: RadioCause = RadioCause.UNKNOWN
 
     @property
@@ -632,7 +734,7 @@ def _incidents(diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Incide
         if len(parts) > 1:
             stopped_s = diagnosis.limited_s(*_STOPPED, begin_ns=begin_ns, end_ns=end_ns)
             cost_s = min(cost_s, max(stopped_s, *(each.cost_s for each in own)))
-        words = first.sentence, first.help
+        words = first.sentence, first.help, first.reverse
         single.append(Incident(first.kind, begin_ns, end_ns, cost_s, 1, tuple(parts), *words))
     by_kind: dict[str, list[Incident]] = {}
     for incident in single:
@@ -655,9 +757,15 @@ def _incidents(diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Incide
             f"{diagnosis.at_s(end_ns):.1f} s and cost {cost_s:.1f} s in all."
         )
         places = tuple(part for each in ordered for part in each.parts)
-        one = Incident(dearest.kind, begin_ns, end_ns, cost_s, len(near), places, sentence, dearest.help)
+        words = sentence, dearest.help, dearest.reverse
+        one = Incident(dearest.kind, begin_ns, end_ns, cost_s, len(near), places, *words)
         aggregated += [*(each for each in alike if each.cost_s > most_s), one]
-    return sorted(aggregated, key=lambda each: (-round(each.cost_s, ORDER_DIGITS), rank(each.kind), each.begin_ns))
+    return sorted(aggregated, key=_dearest_first)
+
+
+def _dearest_first(incident: Incident) -> tuple[float, int, int]:
+    """Return the key by which incidents are in order."""
+    return -round(incident.cost_s, ORDER_DIGITS), rank(incident.kind), incident.begin_ns
 
 
 def _groups(findings: Sequence[Finding]) -> list[list[int]]:

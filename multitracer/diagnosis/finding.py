@@ -36,6 +36,8 @@ class Finding(NamedTuple):
     """A remedy in one sentence; the rule's `HELP` if empty."""
     numbers: Mapping[str, float] = MappingProxyType({})
     """Its numbers by name with unit, for example `added_delay_s`, `lost_packets`."""
+    reverse: bool = False
+    """Whose data it is about: False the initiator's, True the responder's; set where the rules are asked."""
 
 
 def rows(table: str, numbers: Array | list[int]) -> tuple[str, ...]:

@@ -376,13 +376,13 @@ def limits_of(members: Sequence[GroupConnection]) -> DriveLimits:
     """Return what limited the connections of a group."""
     tables = [each.limited.table for each in members]
     shifts = [each.begin_ns - each.limited.begin_ns for each in members]
-    sends = [each.limited.transfer.reverse for each in members]
+    sends = np.concatenate([each.limited.is_reverse for each in members])
     begin, end = (
         np.concatenate([table[name] + shift for table, shift in zip(tables, shifts, strict=True)])
         for name in ("begin_ns", "end_ns")
     )
     limit, part = (np.concatenate([table[name] for table in tables]) for name in ("limit", "part"))
-    return DriveLimits(begin, end, limit, part, np.repeat(sends, [len(table) for table in tables]))
+    return DriveLimits(begin, end, limit, part, sends)
 
 
 def rate_of(members: Sequence[GroupConnection]) -> Steps | None:

@@ -16,7 +16,7 @@ from multitracer.units import NS_PER_S
 from multitracer.words import about, count, duration, rate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.limits.group import ConnectionGroup
@@ -24,12 +24,15 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.limits.names import LimitShare
     from multitracer.diagnosis.packets.opening_and_end import FailedOpening
     from multitracer.diagnosis.radio_cause import Causes, RadioCauses
+    from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array
 
 LIMIT_COLUMNS = ("what limited it", "seconds", "share", "confidence", "numbers")
 """Column titles of `rows_in_words`."""
 WORTH_SAYING = 0.1
 """Minimum share of T for which a limit other than the largest is named (limits.md)."""
+ENDED_IN = "It ended in "
+"""Begin of the sentence about an outage that the connection did not survive."""
 MOSTLY = 0.5
 """Minimum share for which a sentence begins with "Mostly" (limits.md)."""
 
@@ -88,6 +91,7 @@ ADVICE = tuple(
          "a receiving program that reads sooner, or a larger receive buffer (SO_RCVBUF)"),
         (Limit.SENDER_BUFFER, "", None,
          "a larger send buffer (SO_SNDBUF), or none set, so that the kernel tunes it"),
+        (Limit.APPLICATION, "of-initiator", LimitSubtype.THINK, "a program that sends its data sooner"),
         (Limit.APPLICATION, "", LimitSubtype.THINK, "a program that begins its answers sooner"),
         (Limit.APPLICATION, "of-initiator", LimitSubtype.PEER,
          "a peer that answers sooner, or data that do not wait for its answers"),
@@ -152,6 +156,8 @@ class Headline(NamedTuple):
     help: str
     cause: RadioCause = RadioCause.UNKNOWN
     """What the radio log shows as the cause of the limit."""
+    reverse: bool = False
+    """Whose data the limit held back: False the initiator's, True the responder's."""
 
 
 _UNSCALED_BYTES = 1 << 15
@@ -193,25 +199,54 @@ def headline_of(limited: Limited, facts: frozenset[str] = frozenset(), radio: Ra
     """
     if (failed := failed_opening(limited.transfer)) is not None:
         return _headline_unopened(limited, failed, facts)
-    sums = by_limit(limited.shares)
-    limit = next(iter(sums))
-    own = [row for row in limited.shares if row.limit is limit]
-    others = {each: share for each, share in sums.items() if each is not limit}
-    next_share = max(others.values(), default=0.0)
+    limit = next(iter(by_limit(limited.shares)))
+    sums = _by_direction(limited)
+    key = next(each for each in sums if each[0] is limit)
+    own = [
+        row for row in limited.shares if row.limit is limit and (limit is Limit.APPLICATION or row.reverse == key[1])
+    ]
+    others = {each: share for each, share in sums.items() if each != key}
+    next_share = max((share for (each, _), share in others.items() if each is not limit), default=0.0)
     parts, others_of_it = _main_parts(limited, own, next_share)
     capture = parts[0].part if len(parts) == 1 else LimitSubtype.NONE
-    share = parts[0].share if capture and parts[0].share >= next_share else sums[limit]
+    share = parts[0].share if capture and parts[0].share >= next_share else sums[key]
     share = sum(row.share for row in parts) if others_of_it else share
     of_radio = _radio_words(limited, limit, share, own[0].confidence, radio)
     first = of_radio.first or _first(limited, limit, parts, share)
-    rest = [
-        _also(limited, each, other)
-        for each, other in others.items()
-        if other >= WORTH_SAYING and each not in of_radio.limits
-    ]
-    helps = "; ".join(dict.fromkeys(remedy(limit, row.part, facts) for row in parts))
-    sentence = " ".join(filter(None, [first, of_radio.more, *others_of_it, *rest]))
-    return Headline(limit, capture, share, own[0].confidence, sentence, of_radio.help or helps, of_radio.cause)
+    said = {each for each, other in others.items() if other >= WORTH_SAYING and each[0] not in of_radio.limits}
+    rest = [_also(limited, *each, other) for each, other in others.items() if each in said]
+    helps = "; ".join(dict.fromkeys(remedy(limit, row.part, _facts_here(facts, limited, row)) for row in parts))
+    last = _last_words(limited, {key} | said | {each for each in others if each[0] in of_radio.limits})
+    sentence = " ".join(filter(None, [first, of_radio.more, *others_of_it, *rest, last]))
+    helps, cause = of_radio.help or helps, of_radio.cause
+    return Headline(limit, capture, share, own[0].confidence, sentence, helps, cause, parts[0].reverse)
+
+
+def _facts_here(facts: frozenset[str], limited: Limited, row: LimitShare) -> frozenset[str]:
+    """Return the facts for a limit of either direction: whose data they are, and whether they were policed."""
+    here = {"of-initiator": not row.reverse, "policed": is_policed(limited.side(reverse=row.reverse))}
+    return (facts - set(here)) | {name for name, holds in here.items() if holds}
+
+
+def _last_words(limited: Limited, said: set[tuple[Limit, bool]]) -> str:
+    """Return a sentence about an outage that the connection did not survive; "" if it was named, or is none."""
+    cells, reverse = limited.cells, bool(limited.is_reverse[-1:].any())
+    if not (cells.limit[-1:] == Limit.OUTAGE).any() or (Limit.OUTAGE, reverse) in said:
+        return ""
+    if limited.side(reverse=reverse).transfer.is_complete:
+        return ""
+    others = np.flatnonzero(cells.limit != Limit.OUTAGE)
+    seconds = float(limited.seconds[int(others.max(initial=-1)) + 1 :].sum())
+    return f"{ENDED_IN}{_noun(limited, Limit.OUTAGE, reverse=reverse)}: nothing came through for {lasted(seconds)}."
+
+
+def _by_direction(limited: Limited) -> dict[tuple[Limit, bool], float]:
+    """Return the share of each limit and direction, largest first; the programs of both ends are one."""
+    sums: dict[tuple[Limit, bool], float] = {}
+    for row in limited.shares:
+        key = row.limit, limited.transfer.reverse if row.limit is Limit.APPLICATION else row.reverse
+        sums[key] = sums.get(key, 0.0) + row.share
+    return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
 
 def _main_parts(limited: Limited, own: list[LimitShare], next_share: float) -> tuple[list[LimitShare], list[str]]:
@@ -227,13 +262,12 @@ def _main_parts(limited: Limited, own: list[LimitShare], next_share: float) -> t
         is_most = main.share > MOSTLY * complete and main.share >= next_share
         return [main if is_most else main._replace(part=LimitSubtype.NONE)], []
     parts = [row for row in own if row is main or row.share >= WORTH_SAYING]
-    nouns = [_noun(limited, row.limit, row.part) for row in parts]
+    nouns = [_noun(limited, row.limit, row.part, reverse=row.reverse) for row in parts]
     mine = [row for row, noun in zip(parts, nouns, strict=True) if noun == nouns[0]]
     is_largest = sum(row.share for row in mine) >= next_share
     if len(mine) == len(parts) or _of_all(nouns) == _BOTH or not is_largest:
         return parts, []
-    others = {row.part: row.share for row in parts if row not in mine}
-    return mine, [_programs(limited, others)]
+    return mine, [_programs(limited, [row for row in parts if row not in mine])]
 
 
 def headline_of_group(
@@ -246,50 +280,46 @@ def headline_of_group(
     failed = [each for member in group.members if (each := failed_opening(member.limited.transfer)) is not None]
     if len(failed) == len(group.numbers):
         return _headline_of_failed(group, failed)
-    if not group.seconds:
+    rows, longest = group.shares, group.longest
+    if not rows:
         return _headline_without_time(group)
-    if group.longest.transfer.clock_steps:
-        sentence = f"What limited {len(group.numbers):,} connections is not known: {group.longest.reason}."
+    if longest.transfer.clock_steps:
+        sentence = f"What limited {len(group.numbers):,} connections is not known: {longest.reason}."
         helps = remedy(Limit.UNKNOWN, LimitSubtype.NONE, facts)
         return Headline(Limit.UNKNOWN, LimitSubtype.NONE, 1.0, Confidence.WEAK, sentence, helps)
-    total = max(group.total_s, 1e-12)
-    sums: dict[Limit, float] = {}
-    for (limit, _), (seconds, _) in group.seconds.items():
-        sums[limit] = sums.get(limit, 0.0) + seconds / total
-    ordered = sorted(sums.items(), key=lambda item: -item[1])
-    limit, share = ordered[0]
-    part, sure = next((part, sure) for (each, part), (_, sure) in group.seconds.items() if each is limit)
-    own = group.seconds[limit, part][0] / total
-    part = part if own > MOSTLY * share else LimitSubtype.NONE
+    sums = by_limit(rows)
+    limit, share = next(iter(sums.items()))
+    main = next(row for row in rows if row.limit is limit)
+    part, sure = main.part, main.confidence
+    part = part if main.share > MOSTLY * share else LimitSubtype.NONE
     who = f"{len(group.numbers):,} connections"
     if group.is_one_connection:
         who = f"One MPTCP connection with {len(group.numbers):,} subflows"
     many = f"{who} took {lasted(group.total_s)}.{_unopened_of(group, failed)}"
     mostly = "Mostly" if share >= MOSTLY else "The largest part was"
-    parts = {part: seconds / total for (each, part), (seconds, _) in group.seconds.items()
-             if each is Limit.APPLICATION}  # fmt: skip
-    ends = _by_end(group.longest, parts) if limit is Limit.APPLICATION else {}
-    noun = next(iter(ends), _noun(group.longest, limit, part))
+    programs = [row for row in rows if row.limit is Limit.APPLICATION]
+    ends = _by_end(longest, programs) if limit is Limit.APPLICATION else {}
+    noun = next(iter(ends), _noun(longest, limit, part, reverse=main.reverse))
     if limit is Limit.LINK:
-        together_s = group.together.total_ns * group.longest.transfer.speed / NS_PER_S
-        link_s, _ = group.seconds.get((limit, LimitSubtype.NONE), (np.inf, None))
-        noun += ", which they filled together" if 2 * together_s >= link_s else ""
+        together_s = group.together.total_ns * longest.transfer.speed / NS_PER_S
+        link_s = sum(row.seconds for row in rows if row.limit is limit and not row.part)
+        noun += ", which they filled together" if 2 * together_s >= (link_s or np.inf) else ""
     if sum(end >= WORTH_SAYING for end in ends.values()) > 1:
         part = LimitSubtype.NONE
         noun = f"{_of_all(ends)}, {' and '.join(f'{end} for {ours:.0%}' for end, ours in ends.items())}"
     first = f"{many} {mostly} {noun} ({share:.0%}, {sure.label})."
     rest = [
-        _programs(group.longest, parts)
+        _programs(longest, programs)
         if each is Limit.APPLICATION
-        else f"{_noun(group.longest, each).capitalize()} was the limit for {other:.0%}."
-        for each, other in ordered[1:]
-        if other >= WORTH_SAYING
+        else f"{_noun(longest, each, reverse=longest.transfer.reverse).capitalize()} was the limit for {other:.0%}."
+        for each, other in sums.items()
+        if each is not limit and other >= WORTH_SAYING
     ]
     of_limit = summed([each.of_limit(limit) for each in radio])
     more, radio_help = _more_of_radio(limit, of_limit, summed([each.seconds() for each in radio]), radio)
-    helps = radio_help or remedy(limit, part, facts | {each.kind for each in failed})
+    helps = radio_help or remedy(limit, part, _facts_here(facts | {each.kind for each in failed}, longest, main))
     sentence = " ".join(filter(None, [first, more, *rest]))
-    return Headline(limit, part, share, sure, sentence, helps, largest(of_limit))
+    return Headline(limit, part, share, sure, sentence, helps, largest(of_limit), main.reverse)
 
 
 def _headline_of_failed(group: ConnectionGroup, failed: list[FailedOpening]) -> Headline:
@@ -362,16 +392,17 @@ def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float
     if limit is Limit.LINK and share > 1 - WORTH_SAYING:
         others = max((row.share for row in limited.shares if row.limit is not limit), default=0.0)
         rest = f"nothing else cost more than {max(int(np.ceil(others * 100)), 1)} %"
-        at = f": a policer let no more through{policed_to(limited)}" if is_policed(limited) else at_rate(limited)
+        side = limited.side(reverse=parts[0].reverse)
+        at = f": a policer let no more through{policed_to(side)}" if is_policed(side) else at_rate(side)
         at = "" if parts[0].part is LimitSubtype.ACKS else at
-        what = _noun(limited, limit, parts[0].part).removeprefix("the ")
+        what = _noun(limited, limit, parts[0].part, reverse=parts[0].reverse).removeprefix("the ")
         return f"The {what} was the limit{at} ({basis}); {rest}."
     begin = "Mostly" if share >= MOSTLY else "The largest part was"
-    words = {row.part: what_happened(limited, limit, row.part) for row in parts}
-    nouns = list(dict.fromkeys(_noun(limited, limit, part) for part in words))
-    if len(nouns) == 1:
-        return f"{begin} {nouns[0]}: {', and '.join(words.values())} ({basis})."
-    what = "; ".join(_of_end(_noun(limited, limit, part), did) for part, did in words.items())
+    nouns = [_noun(limited, limit, row.part, reverse=row.reverse) for row in parts]
+    did = [what_happened(limited.side(reverse=row.reverse), limit, row.part) for row in parts]
+    if len(set(nouns)) == 1:
+        return f"{begin} {nouns[0]}: {', and '.join(did)} ({basis})."
+    what = "; ".join(_of_end(noun, words) for noun, words in zip(nouns, did, strict=True))
     return f"{begin} {_of_all(nouns)}: {what} ({basis})."
 
 
@@ -382,58 +413,73 @@ def _of_end(noun: str, words: str) -> str:
     return f"{noun} {words.removeprefix('it ')}" if words.startswith("it ") else f"{noun}'s {words}"
 
 
-def _also(limited: Limited, limit: Limit, share: float) -> str:
+def _also(limited: Limited, limit: Limit, reverse: bool, share: float) -> str:
+    side = limited.side(reverse=reverse)
     if limit is Limit.UNKNOWN:
-        return f"For {share:.0%} the limit is unknown: {limited.reason}."
-    if limit is Limit.LINK and is_policed(limited):
+        return f"For {share:.0%} the limit is unknown: {side.reason}."
+    if limit is Limit.LINK and is_policed(side):
         return f"The policer was the limit for {share:.0%}."
     if limit is Limit.APPLICATION:
-        return _programs(limited, {row.part: row.share for row in limited.shares if row.limit is limit})
-    return f"{_noun(limited, limit).capitalize()} was the limit for {share:.0%}."
+        return _programs(limited, [row for row in limited.shares if row.limit is limit])
+    return f"{_noun(limited, limit, reverse=reverse).capitalize()} was the limit for {share:.0%}."
 
 
-def _programs(limited: Limited, parts: Mapping[LimitSubtype, float]) -> str:
+def _programs(limited: Limited, rows: Iterable[LimitShare]) -> str:
     """Return sentences with the share of each endpoint's program; only one sentence if both are small."""
-    ends = _by_end(limited, parts)
+    ends = _by_end(limited, rows)
     large = {noun: share for noun, share in ends.items() if share >= WORTH_SAYING}
     if not large:
         return f"{_of_all(ends).capitalize()} were the limit for {sum(ends.values()):.0%}."
     return " ".join(f"{noun.capitalize()} was the limit for {share:.0%}." for noun, share in large.items())
 
 
-def _by_end(limited: Limited, parts: Mapping[LimitSubtype, float]) -> dict[str, float]:
+def _by_end(limited: Limited, rows: Iterable[LimitShare]) -> dict[str, float]:
     """Return the share of the time for each endpoint's program, the larger one first.
 
     The keys are nouns, for example "the server".
     """
     ends: dict[str, float] = {}
-    for part, share in parts.items():
-        noun = _noun(limited, Limit.APPLICATION, part)
-        ends[noun] = ends.get(noun, 0.0) + share
+    for row in rows:
+        noun = _noun(limited, row.limit, row.part, reverse=row.reverse)
+        ends[noun] = ends.get(noun, 0.0) + row.share
     return dict(sorted(ends.items(), key=lambda end: -end[1]))
 
 
-def _noun(limited: Limited, limit: Limit, part: LimitSubtype = LimitSubtype.NONE) -> str:
+def _noun(limited: Limited, limit: Limit, part: LimitSubtype = LimitSubtype.NONE, *, reverse: bool) -> str:
+    """Return a noun for a limit of the data of one direction; it names whose data, unless they are the transfer's."""
+    sender, receiver = ("the server", "the client") if reverse else ("the client", "the server")
     if limit is not Limit.APPLICATION:
-        return _LINK_NOUNS.get(part, _NOUNS[limit]) if limit is Limit.LINK else _NOUNS[limit]
+        noun = _LINK_NOUNS.get(part, _NOUNS[limit]) if limit is Limit.LINK else _NOUNS[limit]
+        is_named = reverse != limited.transfer.reverse and limit not in (Limit.HANDSHAKE, Limit.UNKNOWN)
+        return f"{noun} ({sender}'s data)" if is_named else noun
     if part in _PATH_NOUNS:
         return _PATH_NOUNS[part]
-    server, client = ("the server", "the client") if limited.transfer.reverse else ("the client", "the server")
-    return client if part is LimitSubtype.PEER else server
+    return receiver if part is LimitSubtype.PEER else sender
 
 
 def rows_in_words(limited: Limited) -> list[tuple[str, str, str, str, str]]:
     """Return the rows of the printed table with the columns LIMIT_COLUMNS; the largest limit first."""
     return [
         (
-            f"{row.limit.label} ({row.part.label})" if row.part else row.limit.label,
+            name_of(limited, row),
             f"{row.seconds:.2f}",
             f"{row.share:.1%}",
             row.confidence.label,
-            numbers_of(limited, row.limit),
+            numbers_of(limited.side(reverse=row.reverse), row.limit),
         )
         for row in limited.shares
     ]
+
+
+def name_of(limited: Limited, row: LimitShare) -> str:
+    """Return limit and subtype as a table names them, and whose data, unless they are the transfer's."""
+    name = f"{row.limit.label} ({row.part.label})" if row.part else row.limit.label
+    return f"{name}{whose_data(limited.transfer, reverse=row.reverse)}"
+
+
+def whose_data(transfer: Transfer, *, reverse: bool) -> str:
+    """Return ", client's data" or ", server's data"; "" for the data of the transfer itself."""
+    return "" if reverse == transfer.reverse else f", {'server' if reverse else 'client'}'s data"
 
 
 def numbers_of(limited: Limited, limit: Limit) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.diagnose import diagnose, explain
+from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.sentence import rows_in_words
 from multitracer.errors import InputError
-from multitracer.recording.transfer import Transfer
 from multitracer.words import portable, printable
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def explained(recording: Recording, connection: tuple[Capture, int] | None = Non
         if connection is None:
             return explain(recording)
         capture, number = connection
-        return diagnose(Transfer.of(recording, capture.offset + number))
+        return explain(recording, capture.offset + number)
     except InputError as error:
         recording.warn_once(f"{recording.name}: not explained: {error}")
         return None

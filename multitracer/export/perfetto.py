@@ -324,11 +324,11 @@ def _write_limits(trace: Trace, diagnosis: Diagnosis, placed: Placed) -> None:
     notes = {"what would help": diagnosis.headline.help}
     trace.slice(answer, begin[0], max(end), printable(diagnosis.headline.sentence), notes)
     track = trace.track("limits", doc="What limited the transfer at each instant.")
-    names = ("limit", "part", "confidence", "seconds", "evidence")
-    for first, last, limit, part, sure, seconds, evidence in zip(
+    names = ("limit", "part", "direction", "confidence", "seconds", "evidence")
+    for first, last, limit, part, direction, sure, seconds, evidence in zip(
         begin, end, *(table[name].tolist() for name in names), strict=True
     ):
-        notes = {"confidence": sure, "seconds": seconds, "evidence": evidence}
+        notes = {"direction": direction, "confidence": sure, "seconds": seconds, "evidence": evidence}
         trace.slice(track, first, last, f"{limit} ({part})" if part else limit, notes)
 
 

@@ -185,7 +185,11 @@ class Remarks:
                 at = min(int(np.searchsorted(time, each.begin_ns)), len(own) - 1)
                 sentence = f"{INCIDENT}: {each.kind} begins, cost {each.cost_s:.3f} s: {each.sentence}"
                 self._add(int(own[at]), sentence)
+        by_direction = {diagnosis.transfer.reverse: tables}
+        if diagnosis.peer is not None:
+            by_direction[not diagnosis.transfer.reverse] = self._explained_rows(diagnosis.peer)
         for finding in diagnosis.findings:
+            tables = by_direction.get(finding.reverse, {})
             for place in finding.evidence:
                 table, _, row = place.partition(":")
                 if table in tables and row.isdecimal() and int(row) < len(tables[table]):

@@ -214,6 +214,14 @@ class Transfer:
         payload: Array = self.sender["payload_bytes"][self.data]
         return payload
 
+    @property
+    def both_unique_bytes(self) -> tuple[int, int]:
+        """The unique payload bytes of this direction, and of the other one, where `sender` was captured."""
+        place = self.at_sender
+        row = 2 * (place.connection - 1)
+        own, other = place.capture.analysis.directions["unique_bytes"][row : row + 2][:: -1 if place.reverse else 1]
+        return int(own), int(other)
+
     @cached_property
     def rtt_ns(self) -> Array:
         """Round-trip times of the segments in `data`, in ns; only those above 0."""

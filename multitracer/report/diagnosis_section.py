@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from multitracer.diagnosis.account.uses import LOST, Use
 from multitracer.diagnosis.diagnose import channel_use
 from multitracer.diagnosis.limits.names import Confidence, Limit, Viewpoint, by_limit
-from multitracer.diagnosis.sentence import numbers_of
+from multitracer.diagnosis.sentence import name_of, numbers_of
 from multitracer.report.limit_words import COARSE, RECEIVER_ONLY, SEEN_FROM, percent, says, shares_of, surely
 from multitracer.report.markup import Markup, element, fold
 from multitracer.report.time_axis import TimeAxis
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.diagnosis import Diagnosis, Incident
     from multitracer.diagnosis.finding import Finding
     from multitracer.diagnosis.limits.group import ConnectionGroup, Stage
+    from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.names import LimitShare
 
 _FIRST = 6
@@ -118,7 +119,7 @@ def limits_section(diagnosis: Diagnosis) -> Markup:
         longest = f" (the {len(group.members):,} longest of them are explained)" if is_part else ""
         work = [
             element("h3", f"{count(len(group.numbers), 'connection')} as one piece of work: {took}{longest}"),
-            *_limits_bar(shares_of(diagnosis), label="What limited the connections together"),
+            *_limits_bar(limited, shares_of(diagnosis), label="What limited the connections together"),
             *lanes(group),
         ]
     # the link's account, where its log measured how the channel was used
@@ -151,7 +152,7 @@ def limits_section(diagnosis: Diagnosis) -> Markup:
         work,
         element("h3", printable(f"What limited {which}: connection {number}{where}, {sender} → {receiver}")),
         element("p", " ".join(seen), class_="muted"),
-        _limits_bar(limited.shares, numbers_of(limited, Limit.LINK), label="What limited the transfer"),
+        _limits_bar(limited, limited.shares, numbers_of(limited, Limit.LINK), label="What limited the transfer"),
         channel,
         note="every limit with its meaning and its certainty",
         id="limits",
@@ -165,11 +166,13 @@ _SHADES = 3
 """Number of colours: for the primary cause, the next one, and all others."""
 
 
-def _limits_bar(rows: list[LimitShare], of_link: str = "", *, label: str) -> list[Markup]:
+def _limits_bar(limited: Limited, rows: list[LimitShare], of_link: str = "", *, label: str) -> list[Markup]:
     """Return the bar of limits and its legend.
 
     Parameters
     ----------
+    limited : Limited
+        The transfer, or the longest of several; a row of the other direction's data says so.
     rows : list of LimitShare
         The limits with their shares; subtypes of one limit are drawn next to each other.
     of_link : str
@@ -183,7 +186,7 @@ def _limits_bar(rows: list[LimitShare], of_link: str = "", *, label: str) -> lis
     for row in ordered:
         is_unsure = row.confidence is Confidence.WEAK or row.limit is Limit.UNKNOWN
         look = f"limit shade{min(order.index(row.limit), _SHADES - 1)}{' unsure' if is_unsure else ''}"
-        name = f"{row.limit.label} ({row.part.label})" if row.part else row.limit.label
+        name = name_of(limited, row)
         title = f"{name} {row.share:.0%}"
         chunks.append(
             element(
@@ -194,7 +197,8 @@ def _limits_bar(rows: list[LimitShare], of_link: str = "", *, label: str) -> lis
                 title=f"{title}: {says(row)}",
             )
         )
-        meaning = f"{says(row)}; {of_link}" if of_link and row.limit is Limit.LINK else says(row)
+        is_link = row.limit is Limit.LINK and row.reverse == limited.transfer.reverse
+        meaning = f"{says(row)}; {of_link}" if of_link and is_link else says(row)
         took = f"{duration(row.seconds * NS_PER_S)} · {percent(row.share)} · {surely(row)}"
         swatch = element("span", class_=look, aria_hidden="true")
         explained = element("dd", took, element("small", printable(meaning)))

@@ -184,7 +184,6 @@ def sureness(diagnosis: Diagnosis) -> str:
 def _limit_rows(diagnosis: Diagnosis, axis: TimeAxis, limits: list[Limit]) -> list[Markup]:
     """Return the rows of the largest limits, in descending order, and one line that names the others."""
     headline, first, rows = diagnosis.headline, cause(diagnosis), []
-    ends = ("server", "client") if diagnosis.transfer.reverse else ("client", "server")
     for shade, limit in enumerate(limits):
         own = [each for each in shares_of(diagnosis) if each.limit is limit]
         share, took = sum(each.share for each in own), duration(sum(each.seconds for each in own) * NS_PER_S)
@@ -192,11 +191,15 @@ def _limit_rows(diagnosis: Diagnosis, axis: TimeAxis, limits: list[Limit]) -> li
         look = f"limit shade{min(shade, 2)}{' unsure' if is_unsure else ''}"
         meaning = "; ".join(f"{each.part.label}: {says(each)}" if each.part else says(each) for each in own)
         # the name has the endpoint, as in the headline, and the only subtype
-        main = max(own, key=lambda each: each.share).part
+        largest = max(own, key=lambda each: each.share)
+        main, ends = largest.part, ("server", "client") if largest.reverse else ("client", "server")
         is_an_end = limit is Limit.APPLICATION and main not in (LimitSubtype.LATENCY, LimitSubtype.REPAIR)
         more = [ends[main is LimitSubtype.PEER]] if is_an_end else []
+        if limit is not Limit.APPLICATION and largest.reverse != diagnosis.transfer.reverse:
+            more.append(f"{ends[0]}'s data")
         more += [SHORT[own[0].part]] if len(own) == 1 and own[0].part else []
-        more += ["policer"] if limit is Limit.LINK and is_policed(diagnosis.limited) else []
+        side = diagnosis.limited.side(reverse=largest.reverse)
+        more += ["policer"] if limit is Limit.LINK and is_policed(side) else []
         named = f"{limit.label} ({', '.join(more)})" if more else limit.label
         swatch = element("span", class_=f"swatch {look}", aria_hidden="true")
         name = [element("span", swatch, named, title=meaning)]

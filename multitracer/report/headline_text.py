@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
-from multitracer.diagnosis.sentence import MOSTLY, WORTH_SAYING
+from multitracer.diagnosis.sentence import ENDED_IN, MOSTLY, WORTH_SAYING
 from multitracer.report.cause import AFTER_LOSSES, cause, confidence_of, held_bytes, lost_run, lost_segments
 from multitracer.report.explained_panels import logged_bps
 from multitracer.report.limit_words import SHORT, bounds, shares_of
@@ -103,7 +103,8 @@ def headline_text(diagnosis: Diagnosis) -> str:
     if run is None:  # an outage that took too little of the time for the headline is a sentence of its own
         own = [each for each in shares_of(diagnosis) if each.limit is Limit.OUTAGE]
         taken, after = sum(each.share for each in own), ""
-        if headline.limit is not Limit.OUTAGE and _WORTH_A_SENTENCE <= taken < WORTH_SAYING:
+        is_told = headline.limit is Limit.OUTAGE or ENDED_IN in sentence
+        if not is_told and _WORTH_A_SENTENCE <= taken < WORTH_SAYING:
             faded = any(each.kind == "rlp-retransmission-burst" for each in diagnosis.incidents)
             why = ": the radio lost frames (a fade, or interference)" if faded else ""
             after = f"For {duration(sum(each.seconds for each in own) * NS_PER_S)} the path was interrupted{why}."

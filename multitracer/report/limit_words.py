@@ -81,14 +81,7 @@ SHORT = {part: part.label for part in LimitSubtype} | {
 def shares_of(diagnosis: Diagnosis) -> list[LimitShare]:
     """Return the shares that the headline uses: of the group's elapsed time, or of a single transfer's."""
     group = diagnosis.group
-    if len(group.members) == 1:
-        return diagnosis.limited.shares
-    total = max(group.total_s, 1e-12)
-    return [
-        LimitShare(limit, part, seconds, share, share, share, sure)
-        for (limit, part), (seconds, sure) in group.seconds.items()
-        for share in [seconds / total]
-    ]
+    return diagnosis.limited.shares if len(group.members) == 1 else group.shares
 
 
 def says(row: LimitShare) -> str:

@@ -276,7 +276,7 @@ def _explained(recording: Recording, connection: int | None) -> Diagnosis | None
     transfer = group.longest.transfer if group is not None else Transfer.of(recording, connection)
     if transfer.without_time:
         return None
-    diagnosis = diagnose(transfer, group)
+    diagnosis = diagnose(transfer, group, both=True)
     return diagnosis if diagnosis.limited.total_s else None
 
 

@@ -12,6 +12,7 @@ FINDINGS = Schema(
         Column("end_ns", "int64", "when it was over", "ns since 1970"),
         Column("cost_s", "float64", "time it cost the transfer, in link time; NaN if not known", "s"),
         Column("cost_bytes", "int64", "payload that was sent again or lost because of it", "bytes", na=True),
+        Column("direction", "U7", "whose data it is about: forward (the initiator's) or reverse"),
         Column("evidence", "U400", "rows that support the finding: words source:row, see `evidence`"),
         Column("sentence", "U400", "what happened, in a field engineer's words"),
     ),
@@ -48,15 +49,16 @@ LIMITS = Schema(
         Column("end_ns", "int64", "when it was over: the next begins then", "ns since 1970"),
         Column("limit", "U17", "what limited the transfer: link, recovery, ... (docs/limits.md)"),
         Column("part", "U8", "which kind of it: think, timer, zero, ...; empty where there is none"),
+        Column("direction", "U7", "whose data it held back: forward (the initiator's) or reverse"),
         Column("confidence", "U8", "measured, inferred, or weak"),
         Column("seconds", "float64", "length of the interval in link time", "s"),
-        Column("evidence", "U48", "rows of `sender` at its begin and its end"),
+        Column("evidence", "U48", "rows of its direction's `sender` at its begin and its end"),
     ),
 )
 """What limited a transfer at each time: intervals that partition its duration, in order, without gaps.
 
-The duration is from the connection's first SYN to the ACK of the last payload byte; in a capture made at the
-receiver, it ends with the last segment with data, and the times are the receiver's."""
+The duration is from the connection's first SYN to the ACK of the last payload byte of either direction; in a capture
+made at the receiver, it ends with the last segment with data, and the times are the receiver's."""
 
 CARRIAGES = Schema(
     "carriages",

@@ -106,7 +106,7 @@ def test_connections_that_took_no_time_do_not_wait_for_each_other(tmp_path: Path
 
 def test_the_document_has_what_its_readers_rely_on() -> None:
     document = explain(read(UPLOAD)).document(intervals=True)
-    assert document["schema"] == "multitracer.diagnose/1"
+    assert document["schema"] == "multitracer.diagnose/2"
     assert sum(row["seconds"] for row in document["limits"]) == pytest.approx(document["limits_total_s"])
     assert [row["share"] for row in document["limits"]] == sorted(
         (row["share"] for row in document["limits"]), reverse=True

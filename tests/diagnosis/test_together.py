@@ -79,7 +79,7 @@ def test_the_work_of_two_at_a_short_queue_is_limited_by_the_link(tmp_path: Path,
     assert not any(row.limit is Limit.LINK for row in group.longest.shares), "its own packets left gaps"
     sentence = headline_of_group(group).sentence
     assert "Mostly the link, which they filled together (7" in sentence, "4 s of 6.0 s and more"
-    assert sum(seconds for seconds, _ in group.seconds.values()) == group.total_s
+    assert sum(row.seconds for row in group.shares) == group.total_s
 
 
 def test_two_that_pause_in_turn_fill_no_link() -> None:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import distinct
-from multitracer.diagnosis.limits.limited import Limited, limited
-from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, Viewpoint
+from multitracer.diagnosis.limits.limited import Limited, limited, of_both_directions
+from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, LimitSubtype, Viewpoint, direction_of
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.packets.packet_delays import HEADERS_BYTES
 from multitracer.recording.mptcp import multipath_connections
@@ -163,14 +163,14 @@ class ConnectionGroup:
         return _stretches(time[order], size[order], owner[order], floor_ns)
 
     @cached_property
-    def seconds(self) -> dict[tuple[Limit, LimitSubtype], tuple[float, Confidence]]:
-        """Time in s of each limit and subtype in the group, with its most frequent confidence; largest first.
+    def shares(self) -> list[LimitShare]:
+        """One row for each limit, subtype and direction in the group, with its most frequent confidence; largest first.
 
-        While the connections filled the link together, the link is the limit of those that a window or
-        recovery limited.
+        While the connections filled the link together, the link is the limit of those that a window or recovery
+        limited. The seconds sum to `total_s`.
         """
         sure, parts = len(Confidence), len(LimitSubtype)
-        chunks = []  # of each connection: limit and part as one code, confidence, and time that is counted
+        chunks = []  # of each connection: limit, part and direction as one code, confidence, and time that is counted
         for member in self.members:
             limited, begin = member.limited, member.begin
             edges = np.concatenate([*self.together, begin, member.end[-1:]])
@@ -181,25 +181,24 @@ class ConnectionGroup:
             part = np.where(shared, LimitSubtype.NONE, limited.cells.part[cell])
             confidence = np.where(shared, Confidence.WEAK, limited.confidence[cell])
             passed = np.diff(self.counted(edges)) * (limited.transfer.speed / NS_PER_S)
-            chunks.append((limit * parts + part, confidence, passed))
+            chunks.append(((limit * parts + part) * 2 + limited.is_reverse[cell], confidence, passed))
         name, confidence, passed = (np.concatenate(column) for column in zip(*chunks, strict=True))
-        key = name * sure + confidence
-        bins = np.bincount(key, passed, minlength=len(Limit) * parts * sure).reshape(-1, sure)
+        bins = np.bincount(name * sure + confidence, passed, minlength=2 * len(Limit) * parts * sure).reshape(-1, sure)
         of, first = np.unique(name, return_index=True)
         by_place = of[np.argsort(first)].tolist()
-        ordered = sorted(by_place, key=lambda each: -float(bins[each].sum()))
-        return {
-            (Limit(each // parts), LimitSubtype(each % parts)): (
-                float(bins[each].sum()),
-                Confidence(int(bins[each].argmax())),
-            )
-            for each in ordered
-        }
+        total = max(float(passed.sum()), 1e-12)
+        rows = []
+        for each in sorted(by_place, key=lambda each: -float(bins[each].sum())):
+            limit_part, seconds, most = each // 2, float(bins[each].sum()), Confidence(int(bins[each].argmax()))
+            named = Limit(limit_part // parts), LimitSubtype(limit_part % parts)
+            share = seconds / total
+            rows.append(LimitShare(*named, seconds, share, share, share, most, bool(each % 2)))
+        return rows
 
     @property
     def total_s(self) -> float:
         """Wall time with at least one unfinished transfer, in seconds of link time."""
-        return sum(seconds for seconds, _ in self.seconds.values())
+        return sum(row.seconds for row in self.shares)
 
     @cached_property
     def chain(self) -> list[Stage]:
@@ -216,7 +215,6 @@ class ConnectionGroup:
 
     def document(self) -> Document:
         """Return the group as `diagnose --json` writes it."""
-        total = max(self.total_s, 1e-12)
         first = min(each.begin_ns for each in self.members)
         speed = self.longest.transfer.speed / NS_PER_S
         return {
@@ -224,9 +222,10 @@ class ConnectionGroup:
             "multipath": [list(each.subflows) for each in self.multipath],
             "total_s": round(self.total_s, 6),
             "limits": [
-                {"limit": limit.label, "part": part.label if part else None, "seconds": round(seconds, 6),
-                 "share": round(seconds / total, 6), "confidence": sure.label}
-                for (limit, part), (seconds, sure) in self.seconds.items()
+                {"limit": row.limit.label, "part": row.part.label if row.part else None,
+                 "direction": direction_of(reverse=row.reverse), "seconds": round(row.seconds, 6),
+                 "share": round(row.share, 6), "confidence": row.confidence.label}
+                for row in self.shares
             ],
             "chain": [
                 {"connection": each.connection, "stage": each.stage,
@@ -276,7 +275,9 @@ def group_of(recording: Recording) -> ConnectionGroup | None:
     members = []
     for row, transfer in zip(ordered[:MOST], transfers_of(recording, capture, ordered[:MOST]), strict=True):
         if not transfer.without_time:
-            members.append(GroupConnection(capture.offset + row + 1, int(begin[row]), limited(transfer)))
+            members.append(
+                GroupConnection(capture.offset + row + 1, int(begin[row]), of_both_directions(limited(transfer)))
+            )
     members.sort(key=lambda each: -each.limited.total_s)
     chosen = sorted(capture.offset + row + 1 for row in best)
     of_group = tuple(each for each in multipath if set(each.subflows) & set(chosen))

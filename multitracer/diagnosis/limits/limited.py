@@ -1,11 +1,12 @@
 """What limited one transfer: intervals that partition its time, each with limit, subtype and confidence.
 
-A log of the link has priority over packets (`by_link_log`, docs/limits.md).
+A log of the link has priority over packets (`by_link_log`, docs/limits.md). `of_both_directions` follows a wait for
+the peer to what held the peer's own data back.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,16 +15,19 @@ import numpy as np
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import distinct, first_painters
 from multitracer.analysis.parallel import meanwhile
+from multitracer.analysis.ranges import within
 from multitracer.captured import Flag
+from multitracer.clock.model.relation import PlacementStatus
 from multitracer.diagnosis.account.link_account import LinkAccount, link_account
 from multitracer.diagnosis.account.uses import Use, UseCause
 from multitracer.diagnosis.limits.at_receiver import at_receiver
 from multitracer.diagnosis.limits.at_sender import at_sender, opening
-from multitracer.diagnosis.limits.gaps import UNEXPLAINED
-from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, LimitSubtype, Viewpoint
+from multitracer.diagnosis.limits.gaps import ROUND, UNEXPLAINED
+from multitracer.diagnosis.limits.names import FORWARD, REVERSE, Confidence, Limit, LimitShare, LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.observed import NOT_CAPTURED
 from multitracer.diagnosis.limits.partition import Cells, RuleEvidence, partition
 from multitracer.diagnosis.limits.spans import Spans
+from multitracer.recording.transfer import Transfer
 from multitracer.schemas.findings import LIMITS
 from multitracer.schemas.tcp import Vantage
 from multitracer.tables import Table
@@ -33,10 +37,9 @@ from multitracer.words import count
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.link import Rates
     from multitracer.diagnosis.limits.observed import Observed
-    from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array, Document
 
-_INTERVAL = ("begin_ns", "end_ns", "limit", "part", "confidence", "evidence")
+_INTERVAL = ("begin_ns", "end_ns", "limit", "part", "direction", "confidence", "evidence")
 _ONE_TIME = "all packets carry the same time"
 _MOST_ABOVE_MEAN = 2.0
 """Maximum ratio of the link's median rate to its mean while it was the limit. On 187 views of recordings of known cause
@@ -96,6 +99,11 @@ class Limited:
         The evidence of each rule.
     reason : str
         Why the limits of all or part of it are unknown, in words; else empty.
+    other : Limited or None
+        The same intervals from the other direction of the connection: its transfer, its evidence, times on its clock.
+        None if only this direction was examined.
+    theirs : Array or None
+        Which intervals have the limit of the other direction's data: bool, shape (n_cells,). None if none have.
     """
 
     transfer: Transfer
@@ -105,6 +113,8 @@ class Limited:
     seen: Observed | None = None
     shown: RuleEvidence | None = None
     reason: str = ""
+    other: Limited | None = None
+    theirs: Array | None = None
 
     @cached_property
     def confidence(self) -> Array:
@@ -112,6 +122,36 @@ class Limited:
 
         It is the measured precision of the rule in that view, if the capture holds enough data (limits.md).
         """
+        own = self._own_confidence()
+        if self.other is None or self.theirs is None:
+            return own
+        return np.where(self.theirs, self.other._own_confidence(), own)  # the same class
+
+    @cached_property
+    def is_reverse(self) -> Array:
+        """Whose data each limit held back: False the initiator's, True the responder's; bool, shape (n_cells,)."""
+        return self.is_theirs ^ self.transfer.reverse
+
+    @property
+    def is_theirs(self) -> Array:
+        """Which intervals have the limit of the other direction's data: bool, shape (n_cells,)."""
+        return np.zeros(len(self.cells.begin), dtype=bool) if self.theirs is None else self.theirs
+
+    @cached_property
+    def own(self) -> Cells:
+        """The intervals that have a limit of this direction's data."""
+        cells = self.cells
+        return cells if self.theirs is None else Cells(*(column[~self.theirs] for column in cells))
+
+    def side(self, *, reverse: bool) -> Limited:
+        """Return the limits as the direction with the given data sees them, with its evidence."""
+        return self if self.other is None or reverse == self.transfer.reverse else self.other
+
+    def from_other(self, time_ns: Array) -> Array:
+        """Return times of the other direction's sender on the clock of this one: int64, ns, shape (n,)."""
+        return time_ns if self.other is None else _on_clock(self.other, self, time_ns)
+
+    def _own_confidence(self) -> Array:
         table = np.array([int(_BY_VIEW[self.view][limit]) for limit in Limit], dtype=np.uint8)
         weak = frozenset() if self.seen is None else self.seen.weak
         table[[Limit.UNKNOWN, *weak]] = int(_W)
@@ -157,22 +197,23 @@ class Limited:
 
     @cached_property
     def shares(self) -> list[LimitShare]:
-        """One row for each limit and subtype, the largest first; their seconds sum to `total_s`."""
+        """One row for each limit, subtype and direction, the largest first; their seconds sum to `total_s`."""
         cells, sure, seconds, names = self.cells, self.confidence, self.seconds, len(LimitSubtype)
-        key = cells.limit * names + cells.part
+        key = (cells.limit * names + cells.part) * 2 + self.is_reverse
         total = max(float(seconds.sum()), 1e-12)
         weak = sure == Confidence.WEAK
         spare = np.bincount(cells.limit[weak], seconds[weak], minlength=len(Limit))
         rows = []
         for each in np.unique(key).tolist():
-            limit, part, mine = Limit(each // names), LimitSubtype(each % names), key == each
+            named, mine = each // 2, key == each
+            limit, part = Limit(named // names), LimitSubtype(named % names)
             own, firm = float(seconds[mine].sum()), float(seconds[mine & ~weak].sum())
             instead = sum(float(spare[other]) for other, this in _INSTEAD.items() if this is limit)
             instead += float(spare[Limit.UNKNOWN]) if limit is not Limit.UNKNOWN else 0.0
             by_sureness = np.bincount(sure[mine], seconds[mine], minlength=len(Confidence))
             high = min((own + instead) / total, 1.0)
             most = Confidence(int(by_sureness.argmax() if own else sure[mine].max()))
-            rows.append(LimitShare(limit, part, own, own / total, firm / total, high, most))
+            rows.append(LimitShare(limit, part, own, own / total, firm / total, high, most, bool(each % 2)))
         return sorted(rows, key=lambda row: -row.seconds)
 
     @cached_property
@@ -184,6 +225,7 @@ class Limited:
             "end_ns": cells.end,
             "limit": np.array([Limit(each).label for each in cells.limit], dtype="U17"),
             "part": np.array([LimitSubtype(each).label if each else "" for each in cells.part], dtype="U8"),
+            "direction": np.where(self.is_reverse, REVERSE, FORWARD),
             "confidence": np.array([Confidence(each).label for each in self.confidence], dtype="U8"),
             "seconds": self.seconds,
             "evidence": self._evidence(),
@@ -202,17 +244,23 @@ class Limited:
                 "end_s": round((right - begin) * per_ns, 6),
                 "limit": limit,
                 "part": part or None,
+                "direction": direction,
                 "confidence": sure,
                 "evidence": evidence.split(),
             }
-            for left, right, limit, part, sure, evidence in zip(
-                *(table[name].tolist() for name in ("begin_ns", "end_ns", "limit", "part", "confidence", "evidence")),
-                strict=True,
+            for left, right, limit, part, direction, sure, evidence in zip(
+                *(table[name].tolist() for name in _INTERVAL), strict=True
             )
         ]
 
     def _evidence(self) -> Array:
-        """Return the first and the last row of `sender` in each interval."""
+        """Return the first and the last row in each interval, of the `sender` table of the limit's direction."""
+        own = self._own_evidence()
+        if self.other is None or self.theirs is None:
+            return own
+        return np.where(self.theirs, self.other._own_evidence(), own)  # the same class
+
+    def _own_evidence(self) -> Array:
         time = self.transfer.time_ns
         if not len(time):
             return np.full(len(self.cells.begin), "", dtype="U48")
@@ -223,7 +271,7 @@ class Limited:
 
 
 def limited(transfer: Transfer) -> Limited:
-    """Return what limited a transfer: from the log of its link, or else from its packets."""
+    """Return what limited a transfer, its direction alone: by the log of its link, or else by its packets."""
     transfer.radio  # noqa: B018  # what its logs warn of is told whatever limited it
     account, time = link_account(transfer), transfer.time_ns
     begin, end = 0, 0
@@ -254,14 +302,121 @@ def limited(transfer: Transfer) -> Limited:
     return Limited(transfer, view, cells, account, seen, shown, reason)
 
 
+# --- both directions ---
+
+_WORTH_FOLLOWING = 0.01
+"""Minimum share of T that the wait for the peer, or the peer's data after T, must take: one percent is the least that
+the first sentence can say. To find the other direction's limits takes as long as to find those of this one."""
+_BLOCKED = (
+    Limit.OUTAGE,
+    Limit.LINK,
+    Limit.RECOVERY,
+    Limit.RECEIVER_WINDOW,
+    Limit.SENDER_BUFFER,
+    Limit.SLOW_START,
+    Limit.CONGESTION_WINDOW,
+)
+"""Limits of a direction that has data outstanding or unsent, beside Nagle's algorithm."""
+
+
+def of_both_directions(one: Limited) -> Limited:
+    """Return the limits of a connection: a wait for the peer is followed to what held the peer's data back.
+
+    - Where the limit is the application with the subtype PEER, the limit of the other direction takes its place while
+      that direction has data outstanding or unsent. For the subtype REPAIR, only an outage or a recovery does.
+    - After the last payload byte of this direction, the limits of the other one follow until its own last byte.
+    - If the one capture is the receiver's, an outage that the other direction shows there is one of this direction,
+      too, and so are answers that are late: nothing arrived, so what this direction's packets suggest rests on none.
+
+    The other direction is examined only if the wait is long enough, or if data of it were sent again.
+    """
+    own, place = one.cells, one.transfer.at_sender
+    if one.view is Viewpoint.NOWHERE or one.account.is_logged or not len(own.begin):
+        return one
+    directions, row = place.capture.analysis.directions, 2 * (place.connection - 1) + (not place.reverse)
+    if not directions["unique_bytes"][row]:
+        return one
+    asks = (own.limit == Limit.APPLICATION) & np.isin(own.part, (LimitSubtype.PEER, LimitSubtype.REPAIR))
+    rest_ns = max(int(directions["last_payload_ns"][row] - own.end[-1]), 0)
+    waited_ns = max(int((own.end - own.begin)[asks].sum()), rest_ns)
+    is_long = waited_ns > _WORTH_FOLLOWING * (int(own.end[-1] - own.begin[0]) + rest_ns)
+    if not is_long and not directions["retransmitted_bytes"][row]:
+        return one
+    other = Transfer.of(one.transfer.recording, place.number, reverse=not place.reverse)
+    return one if other.without_time else _joined(one, limited(other))
+
+
+def _joined(limited: Limited, alone: Limited) -> Limited:
+    """Return the limits of one direction, joined with those of the other one, `alone`."""
+    own, its = limited.cells, alone.cells
+    if alone.view is Viewpoint.NOWHERE or not len(its.begin):
+        return limited
+    here = its._replace(begin=_on_clock(alone, limited, its.begin), end=_on_clock(alone, limited, its.end))
+    edges = distinct(np.concatenate([own.begin, own.end, here.begin, here.end]))
+    edges = edges[edges >= own.begin[0]]
+    begin, end = edges[:-1], edges[1:]
+    mine, at = within(begin, own.begin, own.end), within(begin, here.begin, here.end)
+    theirs = (at >= 0) & ((mine < 0) | _is_followed(limited, alone, mine, at))
+
+    # both in one column, as equal neighbours become one; nothing is known between both, if clocks leave a gap
+    columns = []
+    for name, unknown in (("limit", Limit.UNKNOWN), ("part", LimitSubtype.NONE), ("possible", True)):
+        ours = np.where(mine >= 0, getattr(own, name)[mine], unknown)
+        columns.append(np.where(theirs, getattr(its, name)[at], ours))
+    limit, part, possible = columns
+    cells = Cells(begin, end, limit, part + theirs * len(LimitSubtype), possible).joined()
+    theirs, part = cells.part >= len(LimitSubtype), cells.part % len(LimitSubtype)
+    cells = cells._replace(part=part)
+    moved = cells._replace(begin=_on_clock(limited, alone, cells.begin), end=_on_clock(limited, alone, cells.end))
+    return replace(limited, cells=cells, theirs=theirs, other=replace(alone, cells=moved, theirs=~theirs))
+
+
+def _is_followed(limited: Limited, alone: Limited, mine: Array, at: Array) -> Array:
+    """Return where the limit of the other direction takes the place of this one's: bool.
+
+    `mine` and `at` are the intervals of both directions at each place. Data that are in transit for a round trip after
+    the peer sent them held nothing back.
+    """
+    own, its = limited.cells, alone.cells
+    nagle = (its.limit == Limit.APPLICATION) & (its.part == LimitSubtype.NAGLE)
+    held = np.isin(its.limit, _BLOCKED) | nagle
+    floor_ns = max((each.seen.floor_ns for each in (limited, alone) if each.seen is not None), default=0)
+    spans = Spans.of(its.begin[held], its.end[held])
+    spans = spans.where(spans.length_ns > ROUND * floor_ns)
+    held &= spans.holds(its.begin)
+    asks = own.limit == Limit.APPLICATION
+    peer, repair = asks & (own.part == LimitSubtype.PEER), asks & (own.part == LimitSubtype.REPAIR)
+    out, late = its.limit == Limit.OUTAGE, (its.limit == Limit.LINK) & its.possible
+    is_here = alone.transfer.at_sender.host == limited.transfer.at_sender.host
+    blind = (own.limit != Limit.HANDSHAKE) & (is_here and limited.view is Viewpoint.RECEIVER)
+    is_more = held & (out | (its.limit == Limit.RECOVERY))  # than that a request was lost
+    return np.asarray((peer[mine] & held[at]) | (repair[mine] & is_more[at]) | (blind[mine] & (out | late)[at]))
+
+
+def _on_clock(source: Limited, target: Limited, time_ns: Array) -> Array:
+    """Return times on the clock of one direction's sender on that of the other one's, in ascending order.
+
+    If nothing relates the clocks, both begin with the connection.
+    """
+    host, other = source.transfer.at_sender.host, target.transfer.at_sender.host
+    if host == other:
+        return time_ns
+    clocks = source.transfer.recording.clocks
+    if clocks is not None:
+        placed = clocks.place(time_ns, clocks.of_point(host), clocks.of_point(other), with_bounds=False)
+        if not (placed.status == PlacementStatus.UNPLACED).any():
+            return np.maximum.accumulate(placed.time_ns)
+    return time_ns + (target.begin_ns - source.begin_ns)
+
+
 def shown_s(limited: Limited, limit: Limit, spans: Spans) -> float:
-    """Return the link time in seconds in which a limit was in effect, within the intervals `spans`."""
+    """Return the link time in seconds in which a limit of this direction was in effect, within `spans`."""
     overlap_ns = spans.overlap_ns(*stretches(limited, limit))
     return float(overlap_ns.sum()) * limited.transfer.speed / NS_PER_S
 
 
 def stretches(limited: Limited, limit: Limit, part: LimitSubtype | None = None) -> tuple[Array, Array]:
-    """Return begin and end of each interval in which a limit (or one subtype of it) was in effect.
+    """Return begin and end of each interval in which a limit (or one subtype of it) of this direction was in effect.
 
     For the limit APPLICATION, each new segment ends an interval.
 
@@ -269,7 +424,7 @@ def stretches(limited: Limited, limit: Limit, part: LimitSubtype | None = None) 
     -------
     begin, end : ndarray of int64, ns, shape (n_times,)
     """
-    cells = limited.cells
+    cells = limited.own
     mine = cells.limit == limit
     if part is not None:
         mine &= cells.part == part

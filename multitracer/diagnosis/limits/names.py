@@ -99,11 +99,17 @@ class Viewpoint(_Named):
     """No usable log: one direction only, packets without time stamps, or no data."""
 
 
-_DIGITS = 6  # microseconds, as in `diagnose`
+FORWARD, REVERSE = "forward", "reverse"
+"""Whose data: the initiator's, or the responder's."""
+
+
+def direction_of(*, reverse: bool) -> str:
+    """Return the word for a direction, as the option `--direction` has it."""
+    return REVERSE if reverse else FORWARD
 
 
 class LimitShare(NamedTuple):
-    """The time of one limit with one subtype."""
+    """The time of one limit with one subtype, of the data of one direction."""
 
     limit: Limit
     part: LimitSubtype
@@ -116,6 +122,8 @@ class LimitShare(NamedTuple):
     """The share with the weak intervals of other limits that may have been this one."""
     confidence: Confidence
     """Confidence of most of its time."""
+    reverse: bool = False
+    """Whose data it held back: False the initiator's, True the responder's."""
 
 
 def by_limit(rows: list[LimitShare]) -> dict[Limit, float]:

@@ -58,7 +58,7 @@ def findings(diagnosis: Diagnosis) -> list[Finding]:
     rules = [rule for rule, when in zip(RULES, conditions, strict=True) if when is None or getattr(diagnosis, when)]
     of_rules = in_parallel([partial(lambda rule: list(rule.find(diagnosis)), rule) for rule in rules], rows=rows)
     concluded = [
-        each if each.help else each._replace(help=getattr(rule, "HELP", ""))
+        each._replace(help=each.help or getattr(rule, "HELP", ""), reverse=transfer.reverse)
         for rule, own in zip(rules, of_rules, strict=True)
         for each in own
         if not transfer.clock_steps or not _rests_on_steps(transfer, rule, each)
