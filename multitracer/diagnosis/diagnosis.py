@@ -250,7 +250,8 @@ class Diagnosis:
 
         If a radio log has no time zone, the sentence says so.
         """
-        alone, causes, facts = len(self.group.members) == 1, self.causes, facts_of(self)
+        alone, causes = len(self.group.members) == 1, self.causes
+        facts = facts_of(self.limited, self.findings, self.missing_options)
         sentence = (
             headline_of(self.limited, facts, causes[0]) if alone else headline_of_group(self.group, facts, causes)
         )

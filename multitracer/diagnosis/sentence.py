@@ -18,11 +18,12 @@ from multitracer.words import about, count, duration, rate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.finding import Finding
     from multitracer.diagnosis.limits.group import ConnectionGroup
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.names import LimitShare
     from multitracer.diagnosis.packets.opening_and_end import FailedOpening
+    from multitracer.diagnosis.packets.options import MissingOption
     from multitracer.diagnosis.radio_cause import Causes, RadioCauses
     from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array
@@ -165,14 +166,11 @@ _UNSCALED_BYTES = 1 << 15
 into 16 bits. Of a smaller one the buffer is smaller."""
 
 
-def facts_of(diagnosis: Diagnosis) -> frozenset[str]:
+def facts_of(limited: Limited, findings: Sequence[Finding], options: Sequence[MissingOption]) -> frozenset[str]:
     """Return the facts that remedies depend on: kinds of findings, missing options, and those named here."""
-    limited, transfer = diagnosis.limited, diagnosis.transfer
-    seen, windows = (
-        limited.seen,
-        [f.numbers["window_bytes"] for f in diagnosis.findings if f.kind == "receiver-limited"],
-    )
-    missing = {f"without-{each.name}" for each in diagnosis.missing_options}
+    transfer, seen = limited.transfer, limited.seen
+    windows = [each.numbers["window_bytes"] for each in findings if each.kind == "receiver-limited"]
+    missing = {f"without-{each.name}" for each in options}
     is_unscaled = "without-window-scale" in missing and max(windows, default=0.0) >= _UNSCALED_BYTES
     is_in_order = bool((np.diff(transfer.sender["seq_bytes"][transfer.data]) >= 0).all())
     notes = [note for capture in transfer.recording.captures for note in capture.analysis.trust.notes]
@@ -188,7 +186,7 @@ def facts_of(diagnosis: Diagnosis) -> frozenset[str]:
         "one-time": limited.total_s == 0,
         "one-direction": len(transfer.sent) in (0, len(transfer.sender)),
     }
-    kinds = {finding.kind for finding in diagnosis.findings}
+    kinds = {finding.kind for finding in findings}
     return frozenset(kinds | missing | {name for name, holds in further.items() if holds})
 
 
@@ -335,13 +333,13 @@ def _unopened_of(group: ConnectionGroup, failed: list[FailedOpening]) -> str:
     """Return a sentence that counts the connections that were never opened, after a space; "" if all were."""
     words = {True: "refused", False: "never answered"}
     counts = {is_refused: sum(each.is_refused is is_refused for each in failed) for is_refused in words}
-    whole = f" of {len(group.numbers):,} connections"
-    said = []
+    of_all = f" of {len(group.numbers):,} connections"
+    clauses = []
     for is_refused, many in counts.items():
         if many:
-            said.append(f"{many:,}{whole} {'was' if many == 1 else 'were'} {words[is_refused]}")
-            whole = ""
-    return f" {', '.join(said)}." if said else ""
+            clauses.append(f"{many:,}{of_all} {'was' if many == 1 else 'were'} {words[is_refused]}")
+            of_all = ""
+    return f" {', '.join(clauses)}." if clauses else ""
 
 
 def _headline_without_time(group: ConnectionGroup) -> Headline:
