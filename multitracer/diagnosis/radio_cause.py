@@ -132,7 +132,7 @@ class RadioCause(IntEnum):
 
 
 _HELP = {
-    RadioCause.NORMAL: "the radio was good; look beyond it: at the path behind the cell, and at the other end",
+    RadioCause.NORMAL: "look beyond the radio, which was good: at the path behind the cell, and at the other end",
     RadioCause.COVERAGE: "better coverage: another place, antenna or network",
     RadioCause.INTERFERENCE: "less interference: another cell or channel, or a directional antenna",
     RadioCause.HANDOVER: "other handover parameters of the two cells",
