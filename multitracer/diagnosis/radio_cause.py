@@ -38,7 +38,15 @@ from multitracer.analysis.mobility.causes import (
     radio_of,
 )
 from multitracer.analysis.mobility.handovers import bounds_ns
-from multitracer.analysis.mobility.seconds import AFTER_NS, BEFORE_NS, DriveLimits, DriveSeries, overlap_s, seconds_of
+from multitracer.analysis.mobility.seconds import (
+    AFTER_NS,
+    BEFORE_NS,
+    LONGEST_S,
+    DriveLimits,
+    DriveSeries,
+    overlap_s,
+    seconds_of,
+)
 from multitracer.analysis.mobility.series import payload_rate
 from multitracer.analysis.mobility.stretches import POOR_SHARE, without_short_runs
 from multitracer.clock.model.relation import Clock
@@ -315,9 +323,13 @@ def witness_of(group: ConnectionGroup) -> Witness | None:
         return None
     phone = _phone_of(transfer, context.phones)
     related = None if phone is None else _clock_of(transfer, phone)
-    if phone is None or related is None:
-        return None
     limits = limits_of(group.members)
+    if phone is None or related is None or not len(limits.begin_ns):
+        return None
+    begin_ns, end_ns = int(limits.begin_ns.min()), int(limits.end_ns.max())
+    if end_ns - begin_ns > (LONGEST_S - _AROUND_S) * NS_PER_S:
+        return None
+    phone = phone.within((begin_ns - _AROUND_S * NS_PER_S, end_ns + _AROUND_S * NS_PER_S))
     seconds = seconds_of(DriveSeries(phone.cell_visits, phone.handovers, None, rate_of(group.members), limits))
     if not len(seconds.begin_ns):
         return None
@@ -332,6 +344,8 @@ def witness_of(group: ConnectionGroup) -> Witness | None:
     return Witness(phone, seconds, radio_of(seconds), *related, limited_s[Limit.LINK] > _SOME_S, stopped, poor_bps)
 
 
+_AROUND_S = 60
+"""Readings this long before and after the transfers are used, s: other readings say nothing of them."""
 _SOME_S = 0.2
 """Minimum time of a limit in a second, s, for it to be judged by this second; a fifth is two steps of fine rates."""
 
@@ -402,7 +416,11 @@ def rate_of(members: Sequence[GroupConnection]) -> Steps | None:
 
 def _widened(mask: Mask, by: int) -> Mask:
     """Return a mask that is also True up to `by` places before and after each True."""
-    return np.convolve(mask.astype(np.int64), np.ones(2 * by + 1, dtype=np.int64), mode="same")[: len(mask)] > 0
+    wide = mask.copy()
+    for step in range(1, by + 1):
+        wide[step:] |= mask[:-step]
+        wide[:-step] |= mask[step:]
+    return wide
 
 
 # --- the causes ---

@@ -132,3 +132,61 @@ def test_a_handover_costs_the_whole_stop_in_which_it_fell(tmp_path: Path) -> Non
 def test_a_handover_without_a_stop_costs_nothing(tmp_path: Path) -> None:
     handover, stopped_s = _handover(road(tmp_path, {0: 1, 8: 2}).diagnosis)
     assert (handover.cost_s, stopped_s > 1) == (0, True)
+
+
+def causes(drive: Drive) -> tuple[set[str | None], dict[str, Any]]:
+    """Return the causes of the outage's intervals, and the incident of the outage."""
+    assert drive.diagnosis is not None
+    document = drive.diagnosis.document(intervals=True)
+    stops = {each["cause"] for each in document["intervals"] if each["limit"] == "outage"}
+    (row,) = [each for each in document["limits"] if each["limit"] == "outage"]
+    assert row["cause"] in stops
+    assert sum(row["causes"].values()) <= row["seconds"] + 1e-6
+    (incident,) = [each for each in document["incidents"] if each["kind"] in ("outage", "blackout", "handover")]
+    assert incident["cause"] == row["cause"]
+    return stops, incident
+
+
+def test_an_outage_during_which_the_signal_is_weak_is_no_coverage(tmp_path: Path) -> None:
+    stops, incident = causes(road(tmp_path, {0: 1}, weak_s=(17, 19)))
+    assert stops == {"coverage"}
+    assert incident["sentence"].startswith("No coverage (RSRP -118 dBm): nothing came back for")
+    assert incident["help"] == "Better coverage: another place, antenna or network."
+
+
+def test_an_outage_beside_a_good_radio_is_radio_normal(tmp_path: Path) -> None:
+    stops, incident = causes(road(tmp_path, {0: 1}))
+    assert stops == {"radio-normal"}
+    assert incident["help"].startswith("Look beyond the radio")
+
+
+def test_an_outage_in_which_the_cell_changes_is_a_handover(tmp_path: Path) -> None:
+    assert causes(road(tmp_path, {0: 1, 18: 2}))[0] == {"handover"}
+
+
+@pytest.mark.parametrize("weak_s", [(21, 24), (2, 30)], ids=["later", "also while data flowed"])
+def test_a_weak_signal_without_order_or_effect_is_no_cause(tmp_path: Path, weak_s: tuple[float, float]) -> None:
+    stops, _ = causes(road(tmp_path, {0: 1}, weak_s=weak_s))
+    assert "coverage" not in stops
+
+
+def test_causes_rest_on_no_reading_that_is_far_away(tmp_path: Path) -> None:
+    drive = road(tmp_path, {0: 1}, weak_s=(0, 7))
+    log = tmp_path / "radio.csv"
+    lines = log.read_text().splitlines()
+    log.write_text("\n".join([*lines[:8], *lines[-2:]]) + "\n")  # between 6 s and 28 s nothing was read
+    assert drive.diagnosis is not None
+    found = explain(read(str(tmp_path)))
+    assert {each["cause"] for each in found.document(intervals=True)["intervals"] if each["limit"] == "outage"} == {
+        None
+    }
+
+
+def test_a_log_of_impossible_readings_is_no_witness(tmp_path: Path) -> None:
+    road(tmp_path, {0: 1})
+    wild = [f"{BEGIN_NS - 40 * 365 * 86_400 * NS_PER_S},csv,serving,LTE,nan,nan,", f"{BEGIN_NS},csv,,,,inf,-5"]
+    log = tmp_path / "radio.csv"
+    log.write_text("\n".join([log.read_text().splitlines()[0], *wild]) + "\n")
+    found = explain(read(str(tmp_path)))
+    assert found.headline.cause.label is None
+    assert all(each["cause"] is None for each in found.document()["incidents"])
