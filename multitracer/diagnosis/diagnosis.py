@@ -140,7 +140,7 @@ class Diagnosis:
         return [self._with_radio_help(self._in_any_order[place]) for place in self._order]
 
     def _with_radio_help(self, finding: Finding) -> Finding:
-        helps = self.cause_of([finding]).help
+        helps = self.cause_of([finding]).help if finding.kind in (*_INTERRUPTIONS, *_LIMITS_OF) else ""
         return finding._replace(help=f"{helps[0].upper()}{helps[1:]}.") if helps else finding
 
     @cached_property
@@ -281,7 +281,7 @@ class Diagnosis:
     def _with_cause(self, incident: Incident) -> Incident:
         """Return an incident with the cause that the radio log shows, and a sentence that begins with it."""
         cause = self.cause_of([self.findings[part] for part in incident.parts])
-        if cause <= RadioCause.NORMAL or incident.kind not in _HOLE or incident.kind == cause.label:
+        if cause <= RadioCause.NORMAL or incident.kind not in _INTERRUPTIONS:
             return replace(incident, cause=cause)
         words = self.causes[0].words(cause, incident.begin_ns, incident.end_ns)
         sentence = f"{words[0].upper()}{words[1:]}: {incident.sentence[0].lower()}{incident.sentence[1:]}"
@@ -655,6 +655,8 @@ _HOLE = {
     "idle-timeout",
 }
 """Kinds that describe a hole, or a reaction of TCP or the link to one."""
+_INTERRUPTIONS = ("blackout", "outage", "exponential-back-off")
+"""Kinds of holes whose sentence tells what stopped, and not why; the cause that the radio log shows comes first."""
 _LIMITS_OF = {"link-limited": (Limit.LINK,)}
 """Limits whose cause is that of a finding which describes no hole."""
 _ONE_THING = ({"bufferbloat", "overbuffered-link"}, {"reset-by-peer", "stale-data"})

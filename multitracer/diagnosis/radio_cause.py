@@ -319,7 +319,7 @@ def witness_of(group: ConnectionGroup) -> Witness | None:
     """Return the radio log of the phone that carried a group of connections; None if no log covers its time."""
     transfer = group.longest.transfer
     context = transfer.radio_context
-    if context is None or not transfer.radio:
+    if context is None or not context.phones:
         return None
     phone = _phone_of(transfer, context.phones)
     related = None if phone is None else _clock_of(transfer, phone)

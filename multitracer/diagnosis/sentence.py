@@ -638,7 +638,7 @@ def _radio_words(
     others = tuple(each for each in OF_THE_RADIO if each is not limit and _is_mostly_bad(radio.of_limit(each)))
     bad = _bad(every)
     names = [each for each, seconds in bad.items() if seconds >= _LITTLE * sum(bad.values())]
-    listed = ", ".join(f"{radio.words(each)} for {lasted(bad[each])}" for each in names)
+    listed = _listed(bad, names, [radio])
     basis = f"{share:.0%} of {lasted(limited.total_s)}, {confidence.label}"
     if not _is_mostly_bad(own):
         is_good = limit is Limit.LINK and own.get(RadioCause.NORMAL, 0.0) > MOSTLY * sum(own.values())
@@ -646,8 +646,8 @@ def _radio_words(
             more, helps = _more_of_radio(limit, own, every, [radio])
             return _RadioWords("", more, helps, others if more else (), cause)
         first = (
-            f"The radio limited it: {listed}. For the rest the link was the limit while the radio was "
-            f"good{at_rate(limited)} ({basis})."
+            f"{_limited_by(bad, names, listed)}. For the rest the radio was good; the link was the "
+            f"limit{at_rate(limited)} ({basis})."
         )
         return _RadioWords(first, "", _help_of(names[0], is_good=True), others, cause)
     helps = "; ".join(each.help for each in names if own.get(each, 0.0) >= WORTH_SAYING * sum(own.values()))
@@ -679,17 +679,31 @@ def _more_of_radio(limit: Limit, own: Causes, every: Causes, radio: Sequence[Rad
     bad, total_s = _bad(every), sum(each.limited.total_s for each in radio)
     is_good = limit in OF_THE_RADIO and own.get(RadioCause.NORMAL, 0.0) > MOSTLY * sum(own.values())
     if sum(bad.values()) < WORTH_SAYING * max(total_s, 1e-12):
-        return ("The radio was good; look beyond it.", RadioCause.NORMAL.help) if is_good else ("", "")
+        helps = "" if limit is Limit.RECOVERY else RadioCause.NORMAL.help
+        return ("The radio was good; look beyond it.", helps) if is_good else ("", "")
     names = [each for each, seconds in bad.items() if seconds >= _LITTLE * sum(bad.values())]
-    listed = ", ".join(f"{_words_of(each, radio)} for {lasted(bad[each])}" for each in names)
+    listed = _listed(bad, names, radio)
     rest = "; it was good for the rest" if is_good else ""
-    helps = _help_of(names[0], is_good=is_good) if is_good or names[0] in own else ""
-    return f"The radio limited it for {lasted(sum(bad.values()))}: {listed}{rest}.", helps
+    is_helped = (is_good and limit is not Limit.RECOVERY) or names[0] in own
+    helps = _help_of(names[0], is_good=is_good) if is_helped else ""
+    return f"{_limited_by(bad, names, listed)}{rest}.", helps
 
 
-def _words_of(cause: RadioCause, radio: Sequence[RadioCauses]) -> str:
-    """Return the words for a cause, with the number that holds in the connection with most of it."""
-    return max(radio, key=lambda each: each.seconds().get(cause, 0.0)).words(cause)
+def _listed(bad: Causes, names: list[RadioCause], radio: Sequence[RadioCauses]) -> str:
+    """Return the causes with their seconds; each number is that of the connection with most of it."""
+    shares = [each.seconds() for each in radio]
+    words = []
+    for each in names:
+        most = max(range(len(radio)), key=[share.get(each, 0.0) for share in shares].__getitem__)
+        words.append(f"{radio[most].words(each)} for {lasted(bad[each])}")
+    return ", ".join(words)
+
+
+def _limited_by(bad: Causes, names: list[RadioCause], listed: str) -> str:
+    """Return the beginning of a sentence about the causes, `listed` with their seconds."""
+    if len(names) == 1:
+        return f"The radio limited it: {listed}"
+    return f"The radio limited it for {lasted(sum(bad.values()))}: {listed}"
 
 
 def _help_of(cause: RadioCause, *, is_good: bool) -> str:
