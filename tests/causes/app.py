@@ -1,6 +1,7 @@
 """One host's program: does a list of operations on each connection and keeps a journal of its calls.
 
-`python -m tests.causes.app client|server PLAN JOURNAL`. An operation is a list, its name first:
+`python -m tests.causes.app client|server|origin|proxy PLAN JOURNAL`; a proxy passes what comes from a client on
+to the plan's `origin`, and back. An operation is a list, its name first:
 
 - `send BYTES [CHUNK]`: calls send() with CHUNK bytes at a time (64 kB),
 - `recv BYTES [CHUNK [PAUSE_S]]`: reads that many, and sleeps after each read; `drain` reads to the end,
@@ -157,7 +158,9 @@ class Host:
         self._family = socket.AF_INET6 if ":" in plan["address"] else socket.AF_INET
 
     def _adjust(self, sock: socket.socket, planned: Document) -> None:
-        options = self._plan[self._role] | {k: v for k, v in planned.items() if k == "congestion_control"}
+        options = self._plan["client" if self._role == "client" else "server"] | {
+            k: v for k, v in planned.items() if k == "congestion_control"
+        }
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, options["congestion_control"].encode())
         for name, key in (("rcvbuf", socket.SO_RCVBUF), ("sndbuf", socket.SO_SNDBUF)):
             if options.get(name):
@@ -186,9 +189,27 @@ class Host:
             sock, _ = server.accept()
             self._adjust(sock, planned)
             connection = self._add(sock)
-            threading.Thread(target=connection.run, args=(planned["server"],), daemon=True).start()
+            work, given = (self._pass_on, connection) if self._role == "proxy" else (connection.run, planned["server"])
+            threading.Thread(target=work, args=(given,), daemon=True).start()
         while True:
             signal.pause()
+
+    def _pass_on(self, connection: Connection) -> None:
+        """Pass on what comes from the client, and what the server behind answers."""
+        upstream = socket.create_connection((self._plan["origin"], self._plan["port"]))
+        back = threading.Thread(target=self._pass_back, args=(connection, upstream), daemon=True)
+        connection.ports = (connection.sock.getsockname()[1], connection.sock.getpeername()[1])
+        back.start()
+        while got := connection.sock.recv(_CHUNK):
+            upstream.sendall(got)
+        upstream.shutdown(socket.SHUT_WR)
+        back.join()
+
+    def _pass_back(self, connection: Connection, upstream: socket.socket) -> None:
+        while got := upstream.recv(_CHUNK):
+            connection.do_send(len(got))
+        connection.note("shutdown", time.time_ns(), 0)
+        connection.sock.shutdown(socket.SHUT_WR)
 
     def _end(self) -> None:
         self.write()
@@ -230,7 +251,7 @@ class Host:
 
 
 def main() -> None:
-    """Run as client or as server."""
+    """Run as client, or as what serves it."""
     role, plan, journal = sys.argv[1:]
     host = Host(role, json.loads(Path(plan).read_text()), Path(journal))
     host.connect() if role == "client" else host.serve()

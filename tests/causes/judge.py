@@ -138,11 +138,14 @@ def ask(seen: Path, options: list[str]) -> Document:
 
 
 def judge(folder: Path, truth: Document, view: str) -> Judged | None:
-    """Return the verdict on one view of a recording, None if nothing of the transfer is in that view."""
+    """Return the verdict on one view of a recording, None if nothing of the transfer is in that view.
+
+    Where a proxy is between, the server's side has another connection, of which the path's log tells nothing.
+    """
     if view == GROUP:
         return _judge_group(folder, truth)
     transfer = truth["transfers"][0]
-    true = _in_view(transfer, view)
+    true = None if truth.get("proxied") and view.startswith("sender") else _in_view(transfer, view)
     if true is None or (view != "both" and _is_empty(_capture(folder, view, upload=truth["upload"]))):
         return None
     judged = Judged(folder.name, view, truth["kind"], _shares(transfer, true, view))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.causes import kinds_hosts, kinds_path, kinds_varying, kinds_ways
-from tests.causes.scenario import Draw, Kind, adding_to
+from tests.causes.scenario import ORIGIN, Draw, Kind, adding_to
 
 KINDS: list[Kind] = []
 _kind = adding_to(KINDS)
@@ -70,6 +70,31 @@ def no_window_scale(d: Draw) -> None:
     d.sysctls["tcp_window_scaling"] = 0
     d.finding = "receiver-limited"
     d.bulk(d.size(min(d.rate_bps / 8, 60_000 / d.rtt_s)))
+
+
+# --- a proxy ---
+
+
+def _proxied(d: Draw, server_bps: float) -> None:
+    """Download through a proxy that ends the connection; the server behind it is captured, not the proxy."""
+    d.upload = False
+    d.proxy = {"rate_bps": int(server_bps)}
+    d.plan["origin"] = ORIGIN
+    d.bulk(d.size(min(server_bps, d.rate_bps) / 8 * 0.8))
+
+
+@_kind("application")
+def proxy_slow_server(d: Draw) -> None:
+    """The proxy has nothing to send most of the time."""
+    _ample(d)
+    _proxied(d, d.rate_bps * d.log(0.05, 0.35))
+
+
+@_kind("link")
+def proxy_fast_server(d: Draw) -> None:
+    _ample(d)
+    d.queue_bdp = d.log(0.7, 4)
+    _proxied(d, d.rate_bps * d.log(3, 10))
 
 
 # --- clocks ---

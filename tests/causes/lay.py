@@ -14,12 +14,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.causes.scenario import CLIENT, SERVER
+from tests.causes.scenario import BEHIND, CLIENT, SERVER
 
 if TYPE_CHECKING:
-    from tests.causes.scenario import Hosts, Scenario
+    from tests.causes.scenario import Scenario
     from tests.netns import Namespaces
 
+PROXY = "proxy"
+BEHIND_PROXY = f"to-{PROXY}"
+"""The server's device where a proxy is between it and the path."""
 DEVICES = {"mobile": "wwan0", "fixed": "core0"}
 """Host -> its device, under whose name the path has its TUN device, too."""
 _ROUTERS = {"mobile": "near", "fixed": "far"}
@@ -30,9 +33,20 @@ _MACS = ("02:00:00:00:00:02", "02:00:00:00:00:01")
 _COMPLETE = {4: "32", 6: "128"}
 
 
-def labels(hosts: Hosts) -> tuple[str, ...]:
+def labels(told: Scenario) -> tuple[str, ...]:
     """Return the namespaces that are needed: `core` has the path."""
-    return ("mobile", "core", "fixed", *(_ROUTERS.values() if hosts.offload else ()))
+    more = (PROXY,) if told.proxy else tuple(_ROUTERS.values()) if told.hosts.offload else ()
+    return ("mobile", "core", "fixed", *more)
+
+
+def end_of_path(told: Scenario, host: str) -> str:
+    """Return the namespace at which the path ends on a host's side."""
+    return PROXY if told.proxy and host == "fixed" else host
+
+
+def device_of(told: Scenario, host: str) -> str:
+    """Return the device at which a host is captured."""
+    return BEHIND_PROXY if told.proxy and host == "fixed" else DEVICES[host]
 
 
 @dataclass(frozen=True)
@@ -74,13 +88,13 @@ class _End:
         nodad = ["nodad"] if self.version == 6 else []
         self.ip(space, "address", "add", here, "peer", f"{there}/{complete}", "dev", device, *nodad)
 
-    def lay_plain(self) -> None:
-        """Make the TUN device the host's own."""
-        self.take_tun(self.host)
-        self.address(self.host, self.device, self.here, self.there)
+    def lay_plain(self, space: str) -> None:
+        """Make the TUN device the host's own, or that of a proxy in its place."""
+        self.take_tun(space)
+        self.address(space, self.device, self.here, self.there)
         only = ("gso_max_segs", "1", "txqueuelen", "10000", "up")
-        self.ip(self.host, "link", "set", self.device, *only)
-        self.ip(self.host, "route", "add", "default", "dev", self.device)
+        self.ip(space, "link", "set", self.device, *only)
+        self.ip(space, "route", "add", "default", "dev", self.device)
 
     def lay_routed(self, gro_ns: int) -> None:
         """Put a router between host and TUN device."""
@@ -129,7 +143,11 @@ def lay(spaces: Namespaces, told: Scenario) -> None:
         if told.hosts.offload:
             end.lay_routed(told.hosts.gro_ns)
         else:
-            end.lay_plain()
+            end.lay_plain(end_of_path(told, host))
+    if told.proxy:
+        spaces.sysctl(PROXY, **told.sysctls)
+        spaces.join(PROXY, "fixed", network=BEHIND)
+        spaces.limit("fixed", BEHIND_PROXY, rate=f"{told.proxy['rate_bps']}bit", burst="10kb", latency="50ms")
     if told.own:
         _shape(spaces, "mobile" if told.upload else "fixed", told.own)
 
@@ -144,5 +162,5 @@ def _shape(spaces: Namespaces, host: str, own: dict[str, int]) -> None:
 
 def idle_gap(spaces: Namespaces, told: Scenario) -> None:
     """Let no kernel try again: what the path logs and what was captured shall end with the same packet."""
-    for host in DEVICES:
+    for host in {*DEVICES, end_of_path(told, "fixed")}:
         spaces.run(host, "ip", f"-{told.hosts.ip_version}", "route", "flush", "table", "main")

@@ -24,8 +24,8 @@ from multitracer.manifest import Host, Role, Variables
 from sample_traces.recording.cellular_upload import ClockLog, Recording
 from sample_traces.recording.finish import captured, compress, leave_out_places
 from tests.causes import path
-from tests.causes.lay import DEVICES, idle_gap, labels, lay
-from tests.causes.scenario import CLIENT, PORT, SERVER, Scenario, scenario
+from tests.causes.lay import DEVICES, PROXY, device_of, idle_gap, labels, lay
+from tests.causes.scenario import CLIENT, ORIGIN, PORT, SERVER, Scenario, scenario
 from tests.causes.ticks import coarsen, shift
 from tests.netns import Namespaces, namespaces, stop
 
@@ -75,7 +75,7 @@ def make(told: Scenario, program: Path, folder: Path) -> None:
     for made in (truth, session / "mobile", session / "fixed"):
         made.mkdir(parents=True)
     _write_told(told, truth)
-    with namespaces(*labels(told.hosts)) as hosts, ExitStack() as ending:
+    with namespaces(*labels(told)) as hosts, ExitStack() as ending:
         recording = Recording(session, hosts)
         recording.manifest.name = folder.name.lstrip(".")
         ending.callback(recording.stop)
@@ -140,16 +140,16 @@ def _facts(told: Scenario, host: str) -> Host:
     facts = Host(role=Role.SENDER if sends else Role.RECEIVER)
     facts.kernel = f"{platform.system()} {platform.release().partition('-')[0]}"
     facts.machine = platform.machine()
-    facts.addresses = [told.hosts.address(_ADDRESSES[host])]
+    facts.addresses = [ORIGIN if told.proxy and host == "fixed" else told.hosts.address(_ADDRESSES[host])]
     return facts
 
 
 def _start_collectors(recording: Recording, told: Scenario) -> None:
     done = subprocess.run(["tcpdump", "--version"], check=True, capture_output=True, text=True)
     version = (done.stdout or done.stderr).splitlines()[0]
-    for host, device in DEVICES.items():
+    for host in DEVICES:
         argv = [
-            "tcpdump", "-i", device, "-s", "96", "-B", "16384", "-j", "host", "-Z", "root",
+            "tcpdump", "-i", device_of(told, host), "-s", "96", "-B", "16384", "-j", "host", "-Z", "root",
             "--time-stamp-precision", "nano", "-w", str(recording.folder / host / "tcp-0.pcap"), "tcp",
         ]  # fmt: skip
         recording.collect("tcpdump", host, argv, ready="listening on", version=version)
@@ -171,13 +171,17 @@ def _wait_for(log: Path) -> None:
 
 def _run_programs(hosts: Namespaces, truth: Path, told: Scenario) -> None:
     def argv(role: str) -> list[str]:
-        return [_PYTHON, "-m", "tests.causes.app", role, str(truth / "plan.json"), str(truth / f"{role}.json")]
+        journal = truth / f"{'server' if role == 'proxy' else role}.json"  # the proxy is the path's server
+        return [_PYTHON, "-m", "tests.causes.app", role, str(truth / "plan.json"), str(journal)]
 
-    server = hosts.start("fixed", *argv("server"), stdout=subprocess.PIPE)
-    _await_ready(server, "the server")
+    programs = {"fixed": "origin", PROXY: "proxy"} if told.proxy else {"fixed": "server"}
+    servers = [hosts.start(host, *argv(role), stdout=subprocess.PIPE) for host, role in programs.items()]
+    for server in servers:
+        _await_ready(server, "the server")
     hosts.run("mobile", *argv("client"), timeout=told.plan["patience_s"] + 20)
     time.sleep(min(1.0, 3 * told.rtt_ns / 1e9))  # the last packets are still on their way
-    stop(server)
+    for server in servers:
+        stop(server)
 
 
 def _counters(hosts: Namespaces, host: str) -> dict[str, int]:

@@ -19,6 +19,8 @@ PORT = 5001
 CLIENT = "10.0.3.2"
 SERVER = "10.0.1.2"
 NOBODY = "10.0.1.99"
+ORIGIN, BEHIND = "10.0.9.2", "10.0.9"
+"""The server behind a proxy, and the network between these."""
 IN_IPV6 = {CLIENT: "fd00:3::2", SERVER: "fd00:1::2", NOBODY: "fd00:1::99"}
 MSS = 1448
 PACKET = 1500
@@ -91,6 +93,8 @@ class Scenario:
     """Whether the connection as a whole is judged, not its larger direction alone."""
     receiver_clock: dict[str, float] = field(default_factory=dict)
     """How the clock of the data's receiver is, written into its capture afterwards: `offset_ns` and `ppm`."""
+    proxy: dict[str, int] = field(default_factory=dict)
+    """A proxy that splits the connection: the server is behind it, at `rate_bps`, and captured there."""
 
 
 class Draw:
@@ -119,6 +123,7 @@ class Draw:
         self.own: dict[str, int] = {}
         self.whole = False
         self.receiver_clock: dict[str, float] = {}
+        self.proxy: dict[str, int] = {}
 
     def log(self, minimum: float, most: float) -> float:
         """Return a number whose logarithm is uniform."""
@@ -166,7 +171,7 @@ class Draw:
 
     def finish(self, seed: int, kind: str, limit: str, *, control: bool) -> Scenario:
         """Return the scenario; a control is healthy, so its queue is no longer than a healthy one."""
-        hosts = Hosts.draw(seed, upload=self.upload, timestamps=self.timestamps)
+        hosts = Hosts() if self.proxy else Hosts.draw(seed, upload=self.upload, timestamps=self.timestamps)
         queue_bytes = self._queue(_LONGEST_HEALTHY_QUEUE_S) if control else self.queue_bytes
         return Scenario(
             seed=seed, kind=kind, limit=limit, finding=self.finding, control=control, upload=self.upload,
@@ -174,6 +179,7 @@ class Draw:
             congestion_control=self.congestion_control, timestamps=self.timestamps,
             path=self._path(seed, queue_bytes), sysctls=self._sysctls(), plan=self._plan(hosts), hosts=hosts,
             own=self.own, whole=self.whole, receiver_clock=self.receiver_clock,
+            proxy=self.proxy,
         )  # fmt: skip
 
     def _path(self, seed: int, queue_bytes: int) -> list[Setting]:

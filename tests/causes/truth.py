@@ -232,6 +232,7 @@ def truth(folder: Path) -> dict[str, Any]:
         "control": recording.scenario["control"] and _is_healthy(transfers[0]),
         "tick_ms": recording.tick_ms,
         "apart": bool(recording.scenario.get("receiver_clock")),
+        "proxied": bool(recording.scenario.get("proxy")),
         "lateness_p99_ns": lateness_p99_ns(recording.log),
         "transfers": transfers,
         "group": group(transfers, {way: _busy(found, number) for number, way in enumerate(WAYS)}),
