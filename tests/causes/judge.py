@@ -54,6 +54,8 @@ class Judged:
     findings: list[str] = field(default_factory=list)
     error: str = ""
     cpu_s: float = 0.0
+    also: str = ""
+    """A limit that counts as right, too, as this view cannot know better."""
     tick_ms: int | None = None
     """Between ticks of the sender's timestamps, 0 if it has none; None in verdicts of before."""
 
@@ -70,7 +72,7 @@ class Judged:
 
     @property
     def right(self) -> bool:
-        return self.answer in self.primaries
+        return self.answer in [*self.primaries, self.also]
 
     @property
     def overlap(self) -> float:
@@ -150,6 +152,7 @@ def judge(folder: Path, truth: Document, view: str) -> Judged | None:
         return None
     judged = Judged(folder.name, view, truth["kind"], _shares(transfer, true, view))
     judged.tick_ms = truth.get("tick_ms")
+    judged.also = _also(transfer, true, view) if "joint" in transfer else ""
     answer = _answer(judged, folder, truth, asked_for(transfer))
     if answer is None:
         return judged
@@ -189,16 +192,15 @@ def _answer(judged: Judged, folder: Path, truth: Document, options: list[str]) -
 def _in_view(transfer: Document, view: str) -> list[Any] | None:
     """Return the true intervals of a view: an end sees its first packet to its last.
 
-    Where the connection as a whole is judged, both ends see it to its end.
+    Where the connection as a whole is judged, an end sees what either direction brings there.
     """
-    told = transfer.get("joint", transfer)["intervals"]
+    told = transfer.get("joint", transfer)
     if view == "both":
-        return list(told)
-    seen = transfer["at_receiver_ns" if view == "receiver" else "at_sender_ns"]
+        return list(told["intervals"])
+    seen = told["at_receiver_ns" if view == "receiver" else "at_sender_ns"]
     if seen is None:
         return None
-    until = told[-1][1] if "joint" in transfer else seen[1]
-    clipped = [(max(begin, seen[0]), min(end, until), *rest) for begin, end, *rest in told]
+    clipped = [(max(begin, seen[0]), min(end, seen[1]), *rest) for begin, end, *rest in told["intervals"]]
     return [each for each in clipped if each[0] < each[1]] or None
 
 
@@ -211,6 +213,18 @@ def _shares(transfer: Document, intervals: list[Any], view: str) -> dict[str, fl
     for begin, end, limit, *_ in intervals:
         found[limit] = found.get(limit, 0.0) + (end - begin) / total
     return found
+
+
+def _also(transfer: Document, intervals: list[Any], view: str) -> str:
+    """Return the largest limit if what got lost on its way to a view is told as silence of the other program."""
+    if view not in ("sender-state", "sender"):
+        return ""
+    unseen = [
+        (begin, end, "application" if way != transfer["way"] and limit in ("recovery", "outage") else limit, part)
+        for begin, end, limit, part, way in intervals
+    ]
+    shares = _shares(transfer, unseen, view)
+    return max(shares, key=lambda limit: shares[limit])
 
 
 def _enter_limits(judged: Judged, limits: list[Document]) -> None:

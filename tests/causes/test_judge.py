@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.causes.judge import GROUP, Judged, _agreed, asked_for, judge
+from tests.causes.judge import GROUP, Judged, _agreed, _also, _in_view, asked_for, judge
 from tests.causes.made import MSS, Made
 from tests.causes.tables import page
 from tests.causes.truth import truth
@@ -92,3 +92,18 @@ def test_a_recording_that_cannot_be_read_is_no_answer_with_the_programs_words(tm
     assert judged is not None
     assert judged.answer == "no answer"
     assert judged.error
+
+
+def test_what_never_reached_an_end_may_be_silence_to_it() -> None:
+    told = [(0, 1, "link", None, "down"), (1, 9, "recovery", None, "up"), (9, 20, "outage", None, "up")]
+    joint = {"intervals": told, "at_sender_ns": (0, 9), "at_receiver_ns": (0, 20)}
+    transfer = {"way": "down", "bytes": 9, "fates": {"data": {"delivered": 1}}, "joint": joint}
+    server, client = _in_view(transfer, "sender"), _in_view(transfer, "receiver")
+    assert server == told[:2]
+    assert client == told
+    assert _also(transfer, server or [], "sender") == "application"
+    judged = Judged("3000006-made", "sender", "made", {"recovery": 0.9, "link": 0.1}, {"application": 1.0})
+    assert not judged.right
+    judged.also = _also(transfer, server or [], "sender")
+    assert judged.right
+    assert _also(transfer, client or [], "receiver") == ""

@@ -245,7 +245,17 @@ def _whole(documents: list[dict[str, Any]], transfers: list[Transfer]) -> dict[s
     told = joint(mine)
     intervals = [(begin, end, limit, part) for begin, end, limit, part, _ in told["intervals"]]
     (first,) = (t for t in transfers if t.port == mine[0]["client_port"] and WAYS[t.way] == mine[0]["way"])
-    return told | {"faults": faults_of_both(first, intervals, [each["faults"] for each in mine])}
+    seen = {
+        f"at_{end}_ns": _both_spans(mine[0][f"at_{end}_ns"], mine[1][f"at_{other}_ns"] if mine[1:] else None)
+        for end, other in (("sender", "receiver"), ("receiver", "sender"))
+    }
+    return told | seen | {"faults": faults_of_both(first, intervals, [each["faults"] for each in mine])}
+
+
+def _both_spans(one: tuple[int, int] | None, other: tuple[int, int] | None) -> tuple[int, int] | None:
+    """Return the least span that holds two."""
+    both = [each for each in (one, other) if each]
+    return (min(begin for begin, _ in both), max(end for _, end in both)) if both else None
 
 
 def _busy(transfers: list[Transfer], way: int) -> Spans:
