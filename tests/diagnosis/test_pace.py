@@ -143,6 +143,7 @@ CASES = {
     "d01": Limit.LINK, "d11": Limit.LINK, "d13": Limit.APPLICATION, "d15": Limit.LINK, "d21": Limit.LINK,
     "n107": Limit.APPLICATION, "n116": Limit.APPLICATION, "n121": Limit.APPLICATION, "n128": Limit.APPLICATION,
     "n171": Limit.RECEIVER_WINDOW, "n173": Limit.APPLICATION, "n194": Limit.APPLICATION, "n12": Limit.LINK,
+    "n25": Limit.LINK, "n111": Limit.LINK,
 }  # fmt: skip
 
 
@@ -161,5 +162,7 @@ def test_recordings_of_known_cause(fixture_folder: Path, tmp_path: Path, name: s
     headline = json.loads((tmp_path / "a.json").read_text())["headline"]
     assert headline["limit"] == CASES[name].label
     assert headline["confidence"] != "weak"
+    if name in ("n25", "n111"):
+        assert headline["part"] == "policer"
     if name in ("d01", "d11") and view != "receiver":
         assert headline["part"] == "host"

@@ -26,11 +26,14 @@ from multitracer.diagnosis.limits.observed import (
     sent_by_stamps,
     weak_limits,
 )
+from multitracer.diagnosis.packets.packet_delays import HEADERS_BYTES
+from multitracer.diagnosis.packets.policing import MIN_LOSSES, ArrivedStream, policer_of_arrivals
 from multitracer.diagnosis.packets.requests import missing_before, requests_at_receiver
 from multitracer.tables import NA
-from multitracer.units import NS_PER_MS, NS_PER_US
+from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
+    from multitracer.diagnosis.packets.policing import Policer
     from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array
 
@@ -77,6 +80,7 @@ def at_receiver(transfer: Transfer) -> Observed:
         overtaken=late,
         echoed_ns=echoed_ns,
         trip_ns=trip,
+        policer_of_arrivals=None if tick is None else _policer(transfer, sends, way, max(floor, 1)),
         weak=weak_limits(transfer, Viewpoint.RECEIVER, coarse=coarse),
         coarse=coarse,
         stamp_tick_ns=tick or 0,
@@ -176,6 +180,22 @@ def _echoed_answers(transfer: Transfer, sends: Sends, answers: Answers, slack_ns
     echoed = since[at] + half
     late[:] = known & (due >= 0) & (echoed < advances[np.maximum(due, 0)] - slack_ns)
     return np.where(known, echoed, NA), late
+
+
+def _policer(transfer: Transfer, sends: Sends, queue_ns: Array, floor_ns: int) -> Policer | None:
+    """Return the policer that dropped segments, if the sender numbers its packets; None if there was none."""
+    missing = np.maximum(sends.missing, 0)
+    if int(missing.sum()) < MIN_LOSSES or int(missing.sum()) > len(sends) or transfer.speed != 1:
+        return None
+    came_ns = sends.time_ns + queue_ns
+    gap = np.repeat(np.arange(len(sends)), missing)  # what is missing was lost behind the arrival before
+    size = sends.end - sends.begin + HEADERS_BYTES
+    is_lost = np.insert(np.zeros(len(sends), dtype=bool), gap, values=True)
+    passed_ns = np.maximum.accumulate(np.insert(came_ns, gap, came_ns[np.maximum(gap - 1, 0)])) - int(came_ns[0])
+    stream = ArrivedStream(passed_ns / NS_PER_S, np.insert(size, gap, size.max()).astype(np.float64), is_lost)
+    before = np.maximum(gap - 1, 0)
+    row, waited_ns = (np.insert(each, gap, each[before]) for each in (sends.row, queue_ns))
+    return policer_of_arrivals(stream, row, waited_ns, floor_ns, int(came_ns[0]))
 
 
 def _in_order(arrived: Sends, late: Overtaken) -> Sends:

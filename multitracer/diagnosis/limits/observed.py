@@ -208,6 +208,8 @@ class Observed:
     """The data segments with delays and losses; None if they were not computed."""
     lost_answers_ns: Array | None = None
     """When lost answers were sent, from the receiver's capture; None without one."""
+    policer_of_arrivals: Policer | None = None
+    """The policer that a receiver's capture shows; None if it shows none."""
     host_delay_ns: Array | None = None
     """For each send, how long its own host held it after TCP made it, above the minimum, by its timestamp: ns. It is 0
     without usable timestamps, and None in a receiver's capture, which cannot tell this from the delay of the path."""
@@ -220,7 +222,7 @@ class Observed:
     @property
     def policer(self) -> Policer | None:
         """The policer that lost segments; None if there was none."""
-        return None if self.policing is None else self.policing.policer
+        return self.policer_of_arrivals if self.policing is None else self.policing.policer
 
     @cached_property
     def fresh(self) -> Array:

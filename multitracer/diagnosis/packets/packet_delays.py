@@ -335,9 +335,9 @@ def path_changes(time_ns: Array, delay_ns: Array) -> Array:
     return np.array(changes, dtype=np.int64)
 
 
-_TRAIN = 3
+TRAIN = 3
 """Number of packets in a train whose rate is that of the link: the bucket of a policer passes this many at once."""
-_FASTEST = 0.98  # quantile of the rates: the highest are bunches in the capture. Not measured
+FASTEST = 0.98  # quantile of the rates: the highest are bunches in the capture. Not measured
 HEADERS_BYTES = 40
 """Bytes of the IPv4 and TCP headers, without options."""
 _ENDLESS = np.iinfo(np.int64).max
@@ -365,8 +365,8 @@ def train_rate(transfer: Transfer, *, until_ns: int = _ENDLESS) -> float:
         time_ns = transfer.sender["time_ns"][acks]
         data = transfer.payload_bytes + HEADERS_BYTES
         octets = np.arange(len(acks)) * (data.sum() / max(len(transfer.acks), 1))
-    if len(time_ns) <= _TRAIN:
+    if len(time_ns) <= TRAIN:
         return 0.0
-    gone_s = (time_ns[_TRAIN:] - time_ns[:-_TRAIN]) * transfer.speed / NS_PER_S
-    rates = (octets[_TRAIN:] - octets[:-_TRAIN])[gone_s > 0] / gone_s[gone_s > 0]
-    return float(np.quantile(rates, _FASTEST)) if len(rates) else 0.0
+    gone_s = (time_ns[TRAIN:] - time_ns[:-TRAIN]) * transfer.speed / NS_PER_S
+    rates = (octets[TRAIN:] - octets[:-TRAIN])[gone_s > 0] / gone_s[gone_s > 0]
+    return float(np.quantile(rates, FASTEST)) if len(rates) else 0.0

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.packets.losses import rounds
-from multitracer.diagnosis.packets.packet_delays import HEADERS_BYTES, train_rate
+from multitracer.diagnosis.packets.packet_delays import FASTEST, HEADERS_BYTES, TRAIN, train_rate
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -79,8 +79,10 @@ class Policer(NamedTuple):
     """Its rate, with headers: what it passed between losses without a full bucket."""
     link_bytes_per_s: float
     """The rate of the link."""
-    lost: Array
-    """Indexes in the segments of the packets that it dropped."""
+    row: Array
+    """Row of `sender` of each packet that it dropped; in a receiver's capture, of what arrived before it."""
+    lost_bytes: int
+    """Payload of all packets that it dropped."""
     used_ns: tuple[Array, Array]
     """Start and end times of the intervals between neighbouring losses in which nearly all tokens were used, on the
     sender's clock."""
@@ -128,7 +130,9 @@ class Policing:
             return None
         speed, first_ns = mine.transfer.speed, int(mine.sent_ns[mine.lost[0]])
         begin, end = ((first_ns + each * NS_PER_S / speed).astype(np.int64) for each in used(stream, of))
-        return Policer(own_rate(stream, of), link, mine.lost, (begin, end))
+        segments = mine.segments
+        lost_bytes = int(segments.payload_bytes[mine.lost].sum())
+        return Policer(own_rate(stream, of), link, segments.row[mine.lost], lost_bytes, (begin, end))
 
     @cached_property
     def is_suspected(self) -> bool:
@@ -149,6 +153,50 @@ class Policing:
         is_sure = len(mine.lost) >= _MANY and below < _BELOW_OF_MANY
         is_near = is_sure or spread <= _SPREAD_SUSPECTED or mine.transfer.data_pairs is None
         return below < _BELOW_SUSPECTED and is_near
+
+
+def policer_of_arrivals(
+    arrived: ArrivedStream, row: Array, queue_ns: Array, round_trip_ns: int, begin_ns: int
+) -> Policer | None:
+    """Return the policer that a receiver's capture shows; None if it shows none.
+
+    Parameters
+    ----------
+    arrived : ArrivedStream
+        What arrived, and what did not: each lost packet just behind the last one before it that arrived.
+    row : ndarray of int64, shape (n,)
+        Row of `sender` of each packet, of a lost one that of the packet before it.
+    queue_ns : ndarray of int64, ns, shape (n,)
+        Queueing delay of each packet, of a lost one that of the packet before it.
+    round_trip_ns : int
+    begin_ns : int
+        The time 0 of `arrived`, by the sender's clock.
+    """
+    lost = arrived.lost
+    if len(lost) < MIN_LOSSES or arrived.is_lost.all():
+        return None
+    within = slice(lost[0], lost[-1] + 1)
+    first_s = float(arrived.time_s[lost[0]])
+    stream = ArrivedStream(arrived.time_s[within] - first_s, arrived.size[within], arrived.is_lost[within])
+    if float(np.median(queue_ns[lost])) >= max(_QUEUE_NS, _QUEUE_SHARE * round_trip_ns):
+        return None
+    took_s, of = float(stream.time_s[-1]), bucket(stream)
+    if of is None or of.explained < _EXPLAINED or took_s * NS_PER_S < _MIN_ROUNDS * max(round_trip_ns, 1):
+        return None
+    link = _fastest_train(arrived)
+    if of.stretches < _MIN_STRETCHES or of.too_many > _TOO_MANY or link <= _FASTER * of.rate:
+        return None
+    begin, end = ((begin_ns + (first_s + each) * NS_PER_S).astype(np.int64) for each in used(stream, of))
+    lost_bytes = int((arrived.size[lost] - HEADERS_BYTES).sum())
+    return Policer(own_rate(stream, of), link, row[lost], lost_bytes, (begin, end))
+
+
+def _fastest_train(arrived: ArrivedStream) -> float:
+    """Return the 98 % quantile of the rates of packets that arrived directly after each other, in bytes/s."""
+    time_s, octets = arrived.time_s[~arrived.is_lost], np.cumsum(arrived.size[~arrived.is_lost])
+    gone_s = time_s[TRAIN:] - time_s[:-TRAIN]
+    rates = (octets[TRAIN:] - octets[:-TRAIN])[gone_s > 0] / gone_s[gone_s > 0]
+    return float(np.quantile(rates, FASTEST)) if len(rates) else 0.0
 
 
 def is_even(stream: ArrivedStream) -> bool:

@@ -27,7 +27,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     policing = None if diagnosis.is_link_logged or seen is None else seen.policer
     if policing is None:
         return
-    sent = diagnosis.segments.row[policing.lost]
+    sent = policing.row
     began_ns, ended_ns = (int(diagnosis.transfer.sender["time_ns"][sent[i]]) for i in (0, -1))
     rate, link = (each * _BITS / 1e6 for each in (policing.rate_bytes_per_s, policing.link_bytes_per_s))
     # of short trains: of ACKs, which come in bunches, and of what stood in a buffer of the receiver's host it
@@ -36,13 +36,12 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     can = f"can do {link:.1f} Mbit/s" if is_links else "is faster"
     sentence = (
         f"A policer passes {rate:.2f} Mbit/s and drops what exceeds its burst, without delay: "
-        f"{len(policing.lost):,} packets were lost whenever it had nothing left; the link itself "
+        f"{len(sent):,} packets were lost whenever it had nothing left; the link itself "
         f"{can}."
     )
-    numbers = {"policed_bytes_per_s": policing.rate_bytes_per_s, "lost_packets": len(policing.lost)}
+    numbers = {"policed_bytes_per_s": policing.rate_bytes_per_s, "lost_packets": len(sent)}
     if is_links:
         numbers["link_bytes_per_s"] = policing.link_bytes_per_s
-    payload = int(diagnosis.segments.payload_bytes[policing.lost].sum())
     cost_s = repair_s(diagnosis, began_ns)
     evidence = rows("sender", np.unique(sent))
-    yield Finding(KIND, began_ns, ended_ns, cost_s, payload, evidence, sentence, numbers=numbers)
+    yield Finding(KIND, began_ns, ended_ns, cost_s, policing.lost_bytes, evidence, sentence, numbers=numbers)
