@@ -199,7 +199,7 @@ def _limit_rows(diagnosis: Diagnosis, axis: TimeAxis, limits: list[Limit]) -> li
             more.append(f"{ends[0]}'s data")
         more += [SHORT[own[0].part]] if len(own) == 1 and own[0].part else []
         side = diagnosis.limited.side(reverse=largest.reverse)
-        more += ["policer"] if limit is Limit.LINK and is_policed(side) else []
+        more += ["policer"] if limit is Limit.LINK and "policer" not in more and is_policed(side) else []
         named = f"{limit.label} ({', '.join(more)})" if more else limit.label
         swatch = element("span", class_=f"swatch {look}", aria_hidden="true")
         name = [element("span", swatch, named, title=meaning)]

@@ -136,7 +136,8 @@ def _root(diagnosis: Diagnosis, first: Incident | None) -> str:
     if diagnosis.headline.part is LimitSubtype.ZERO:
         return _UNREAD
     if first is not None:
-        words = "" if first.kind in _OF_THE_LINK | _IN_HEADLINE else _words(diagnosis, first)
+        is_named = first.kind == "policer" and diagnosis.headline.part is LimitSubtype.POLICER
+        words = "" if is_named or first.kind in _OF_THE_LINK | _IN_HEADLINE else _words(diagnosis, first)
         sure = confidence_of(first, diagnosis.limited.view)
         is_known = diagnosis.headline.limit is Limit.OUTAGE or sure is diagnosis.headline.confidence
         return f"{words[0].upper()}{words[1:]}{'' if is_known else f' ({sure.label})'}." if words else ""

@@ -58,7 +58,10 @@ _PARTS = {
     LimitSubtype.PACING: "the pacer kept data back though the path had room",
     LimitSubtype.LATENCY: "its data and the peer's next request were under way: a round trip for each",
     LimitSubtype.REPAIR: "a request, or what it answers, was lost and had to be sent again",
+    LimitSubtype.HOST: "data waited in a queue of the sender's own host",
+    LimitSubtype.POLICER: "a policer passed nearly all that its contract allows",
 }
+_ACKS_WAITED = "ACKs waited in a queue on their way back"
 
 SHORT = {part: part.label for part in LimitSubtype} | {
     LimitSubtype.BOTH: "both ways",
@@ -74,6 +77,7 @@ SHORT = {part: part.label for part in LimitSubtype} | {
     LimitSubtype.NAGLE: "small segments held (nagle)",
     LimitSubtype.LATENCY: "round trips",
     LimitSubtype.REPAIR: "lost requests",
+    LimitSubtype.HOST: "its own interface",
 }
 """Names of subtypes on the first screen: the label, or simpler words if the label is not clear enough."""
 
@@ -86,6 +90,8 @@ def shares_of(diagnosis: Diagnosis) -> list[LimitShare]:
 
 def says(row: LimitShare) -> str:
     """Return a sentence that explains a limit or its subtype."""
+    if row.limit is Limit.LINK and row.part is LimitSubtype.ACKS:
+        return _ACKS_WAITED
     return _PARTS.get(row.part, _LIMITS[row.limit])
 
 
