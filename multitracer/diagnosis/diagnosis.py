@@ -27,7 +27,16 @@ from multitracer.analysis.group import has
 from multitracer.captured import CaptureMark, Flag
 from multitracer.diagnosis.finding import ORDER_DIGITS
 from multitracer.diagnosis.limits.at_sender import offered_bytes
-from multitracer.diagnosis.limits.names import Limit, LimitSubtype, direction_of
+from multitracer.diagnosis.limits.names import (
+    STOPS,
+    Limit,
+    LimitSubtype,
+    RadioCause,
+    causes_document,
+    direction_of,
+    largest,
+    summed,
+)
 from multitracer.diagnosis.packets.dead_times import DeadTime, dead_times
 from multitracer.diagnosis.packets.injected_resets import InjectedReset, injected_resets
 from multitracer.diagnosis.packets.losses import Carried, carried
@@ -36,16 +45,6 @@ from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets
 from multitracer.diagnosis.packets.options import MissingOption, missing_options
 from multitracer.diagnosis.packets.packet_delays import PacketDelays, WireSegments, data_delays, wire_segments
 from multitracer.diagnosis.packets.policing import Policing
-from multitracer.diagnosis.radio_cause import (
-    STOPS,
-    RadioCause,
-    RadioCauses,
-    causes_document,
-    largest,
-    radio_causes,
-    summed,
-    witness_of,
-)
 from multitracer.diagnosis.sentence import (
     LIMIT_COLUMNS,
     Headline,
@@ -67,6 +66,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.finding import Finding
     from multitracer.diagnosis.limits.group import ConnectionGroup
     from multitracer.diagnosis.limits.limited import Limited
+    from multitracer.diagnosis.radio_cause import RadioCauses
     from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array, Document
 
@@ -145,13 +145,25 @@ class Diagnosis:
 
     @cached_property
     def causes(self) -> list[RadioCauses]:
-        """The causes that the radio log shows for the limits of each connection of the group, this one first."""
+        """The causes that the radio log shows for the limits of each connection of the group, this one first.
+
+        It is empty without a radio log in the time of the group.
+        """
+        context = self.transfer.radio_context
+        if context is None or not context.phones:
+            return []
+        from multitracer.diagnosis.radio_cause import radio_causes, witness_of  # noqa: PLC0415  # few have a log
+
         witness = witness_of(self.group)
+        if witness is None:
+            return []
         members = self.group.members
         return [radio_causes(each.limited, witness, shift_ns=each.begin_ns - each.limited.begin_ns) for each in members]
 
     def cause_of(self, findings: Sequence[Finding]) -> RadioCause:
         """Return what the radio log shows as the cause of some findings; unknown for those without waiting data."""
+        if not self.causes:
+            return RadioCause.UNKNOWN
         chosen = [(each, STOPS if each.kind in _HOLE else _LIMITS_OF.get(each.kind, ())) for each in findings]
         return largest(
             summed([self.causes[0].within(each.begin_ns, each.end_ns, limits) for each, limits in chosen if limits])
@@ -251,9 +263,9 @@ class Diagnosis:
         If a radio log has no time zone, the sentence says so.
         """
         alone, causes = len(self.group.members) == 1, self.causes
-        facts = facts_of(self.limited, self.findings, self.missing_options)
+        facts, own = facts_of(self.limited, self.findings, self.missing_options), next(iter(causes), None)
         sentence = (
-            headline_of(self.limited, facts, causes[0]) if alone else headline_of_group(self.group, facts, causes)
+            headline_of(self.limited, facts, own) if alone else headline_of_group(self.group, facts, causes)
         )
         if not any(names_no_zone(radio) for _, radio in self.transfer.radio):
             return sentence
@@ -321,8 +333,8 @@ class Diagnosis:
 
     def document(self, *, intervals: bool = False) -> Document:
         """Return what `multitracer diagnose --json` writes (docs/diagnose.schema.json)."""
-        headline, causes = self.headline, self.causes[0]
-        listed = {"intervals": causes.split(self.limited.intervals())} if intervals else {}
+        headline, radio = self.headline, next(iter(self.causes), None)
+        listed = {"intervals": self._intervals(radio)} if intervals else {}
         return {
             "schema": SCHEMA,
             "trust": self.transfer.recording.trust_document(),
@@ -348,7 +360,7 @@ class Diagnosis:
                     "share_low": round(each.share_low, _DIGITS),
                     "share_high": round(each.share_high, _DIGITS),
                     "confidence": each.confidence.label,
-                    **causes_document(causes.of_limit(each.limit, each.part), digits=_DIGITS),
+                    **causes_document({} if radio is None else radio.of_limit(each.limit, each.part), digits=_DIGITS),
                 }
                 for each in self.limited.shares
             ],
@@ -378,6 +390,10 @@ class Diagnosis:
             ],
             "account": self.account.document(),
         }
+
+    def _intervals(self, radio: RadioCauses | None) -> list[Document]:
+        rows = self.limited.intervals()
+        return [each | {"cause": None} for each in rows] if radio is None else radio.split(rows)
 
     def _kind_time_and_cost(self, each: Incident | Finding) -> Document:
         """Return the common JSON keys; seconds are link time since the data sender's SYN."""

@@ -16,7 +16,6 @@ Where this is not shown, or no reading is near, the cause is unknown. With a goo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -50,7 +49,7 @@ from multitracer.analysis.mobility.seconds import (
 from multitracer.analysis.mobility.series import payload_rate
 from multitracer.analysis.mobility.stretches import POOR_SHARE, without_short_runs
 from multitracer.clock.model.relation import Clock
-from multitracer.diagnosis.limits.names import Limit
+from multitracer.diagnosis.limits.names import OF_THE_RADIO, STOPS, Limit, RadioCause, summed
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.recording.transfer import LINK, STAMPS
 from multitracer.tables import NOT_A_TIME
@@ -63,14 +62,11 @@ if TYPE_CHECKING:
     from multitracer.analysis.mobility.series import Steps
     from multitracer.diagnosis.limits.group import ConnectionGroup, GroupConnection
     from multitracer.diagnosis.limits.limited import Limited
+    from multitracer.diagnosis.limits.names import Causes
     from multitracer.recording.phones import Phone
     from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array, Document, Mask, Numbers, Times
 
-OF_THE_RADIO = (Limit.OUTAGE, Limit.LINK, Limit.RECOVERY)
-"""Limits that the radio can cause."""
-STOPS = (Limit.OUTAGE, Limit.RECOVERY)
-"""Limits during which nothing new arrives."""
 _DELAY_NS = 2 * NS_PER_S
 """Data may stop this much earlier (ns) than readings show why: modems are read once a second, filter levels (TS 36.331,
 5.5.3.2) and may answer from a cache, as in `handovers`."""
@@ -111,43 +107,6 @@ _LOADED_DB = 1.5
 much from half load to full load."""
 _NOT_FULL_RSRQ_DB = -9.0
 """Above this RSRQ, dB, at most 60 % of a cell are in use, by the same definition."""
-
-
-class RadioCause(IntEnum):
-    """What the radio log shows as the cause of a limit."""
-
-    UNKNOWN = 0
-    """Without a log, or without sufficient evidence."""
-    NORMAL = 1
-    """The radio shows nothing unusual."""
-    COVERAGE = 2
-    INTERFERENCE = 3
-    HANDOVER = 4
-    TECHNOLOGY = 5
-    LOAD = 6
-
-    @property
-    def label(self) -> str | None:
-        """The word for documents; None if the cause is unknown."""
-        if self is RadioCause.UNKNOWN:
-            return None
-        return "radio-normal" if self is RadioCause.NORMAL else self.name.lower()
-
-    @property
-    def help(self) -> str:
-        """What would help against this cause; empty if it is unknown."""
-        return _HELP.get(self, "")
-
-
-_HELP = {
-    RadioCause.NORMAL: "look beyond the radio, which was good: at the path behind the cell, and at the other end",
-    RadioCause.COVERAGE: "better coverage: another place, antenna or network",
-    RadioCause.INTERFERENCE: "less interference: another cell or channel, or a directional antenna",
-    RadioCause.HANDOVER: "other handover parameters of the two cells",
-    RadioCause.TECHNOLOGY: "coverage by a newer technology",
-    RadioCause.LOAD: "a less loaded cell, or another time of the day",
-}
-_BAD = tuple(each for each in RadioCause if each > RadioCause.NORMAL)
 
 
 @dataclass(frozen=True)
@@ -214,8 +173,8 @@ class RadioCauses:
         Row of each piece in `limited.cells`.
     cause : ndarray of int64, shape (n_pieces,)
         `RadioCause` of each piece.
-    witness : Witness or None
-        None without a radio log in the time of the transfer; then all causes are unknown.
+    witness : Witness
+        The radio log.
     """
 
     limited: Limited
@@ -223,7 +182,7 @@ class RadioCauses:
     end: Times
     cell: Numbers
     cause: Numbers
-    witness: Witness | None
+    witness: Witness
 
     @cached_property
     def limit(self) -> Numbers:
@@ -256,8 +215,6 @@ class RadioCauses:
 
         The number is of the seconds with this cause, in an interval or in the whole transfer.
         """
-        if self.witness is None:
-            return ""
         mine = self.cause == cause
         mine &= (self.end > (begin_ns or 0)) & (self.begin < (end_ns or np.iinfo(np.int64).max))
         spans = Spans.of(self.begin[mine], self.end[mine])
@@ -286,30 +243,6 @@ class RadioCauses:
                 self.begin.tolist(), self.end.tolist(), self.cell.tolist(), labels, strict=True
             )
         ]
-
-
-Causes = dict[RadioCause, float]
-"""Seconds of each cause, the largest first."""
-
-
-def summed(several: Sequence[Causes]) -> Causes:
-    """Return the seconds of each cause in several transfers, the largest first."""
-    sums: Causes = {}
-    for causes in several:
-        for each, seconds in causes.items():
-            sums[each] = sums.get(each, 0.0) + seconds
-    return dict(sorted(sums.items(), key=lambda each: -each[1]))
-
-
-def largest(causes: Causes) -> RadioCause:
-    """Return the cause with most time; unknown if there is none."""
-    return max(causes, key=lambda each: causes[each], default=RadioCause.UNKNOWN)
-
-
-def causes_document(causes: Causes, *, digits: int) -> Document:
-    """Return the keys `cause` (the largest) and `causes` (seconds of each known cause) of a JSON row."""
-    seconds = {each.label: round(s, digits) for each, s in causes.items() if each.label is not None}
-    return {"cause": largest(causes).label, "causes": seconds}
 
 
 # --- the evidence ---
@@ -426,21 +359,21 @@ def _widened(mask: Mask, by: int) -> Mask:
 # --- the causes ---
 
 
-def radio_causes(limited: Limited, witness: Witness | None, *, shift_ns: int = 0) -> RadioCauses:
+def radio_causes(limited: Limited, witness: Witness, *, shift_ns: int = 0) -> RadioCauses:
     """Return the causes of one transfer's limits.
 
     Parameters
     ----------
     limited : Limited
-    witness : Witness or None
+    witness : Witness
     shift_ns : int
         To be added to its times for those of the witness.
     """
     cells = limited.cells
     count = len(cells.begin)
     all_cells, none = np.arange(count), np.zeros(count, dtype=np.int64)
-    if witness is None or not count:
-        return RadioCauses(limited, cells.begin, cells.end, all_cells, none, None)
+    if not count:
+        return RadioCauses(limited, cells.begin, cells.end, all_cells, none, witness)
     cause = none.copy()
     is_stop = np.isin(cells.limit, STOPS)
     first = np.flatnonzero(is_stop & ~np.append(False, is_stop[:-1] & (cells.begin[1:] == cells.end[:-1])))
@@ -622,11 +555,8 @@ def _slows(
     if name is RadioCause.TECHNOLOGY:
         return True  # its rule compares the rates of two technologies
     if not np.isfinite(typical_bps):
-        if name is RadioCause.COVERAGE and np.isfinite(seconds.sinr_db[mine]).any():
-            return bool(np.nanmedian(seconds.sinr_db[mine]) < FAIR_SINR_DB) or bool(
-                (seconds.no_service[mine] >= _HALF).any()
-            )
-        return True
+        searches = bool((seconds.no_service[mine] >= _HALF).any())
+        return name is not RadioCause.COVERAGE or searches or not _is_clear(seconds, mine)
     inner = mine[1:-1] if len(mine) > _MIN_RUN_S else mine
     with np.errstate(invalid="ignore"):
         slow = rate[inner] < _SLOW * typical_bps
@@ -638,6 +568,15 @@ def _slows(
     if len(earlier) < _MIN_CONTRAST_S:
         return True
     return bool(np.median(rate[earlier]) >= _FASTER * np.nanmedian(rate[mine]))
+
+
+def _is_clear(seconds: Seconds, rows: Numbers) -> bool:
+    """Return whether the quality shows that a weak signal was still far above noise and interference.
+
+    By its definition, RSRQ of -9 dB or more is possible only with an SINR of about 5 dB or more.
+    """
+    sinr_db, rsrq_db = median(seconds.sinr_db[rows]), median(seconds.rsrq_db[rows])
+    return sinr_db >= FAIR_SINR_DB if np.isfinite(sinr_db) else rsrq_db >= _NOT_FULL_RSRQ_DB
 
 
 def _mark_load(witness: Witness, cause: Numbers, scarce: Mask, reference: Mask) -> None:

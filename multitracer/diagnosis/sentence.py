@@ -9,9 +9,18 @@ import numpy as np
 from multitracer.diagnosis.held import idle_gaps_s, link_in_words
 from multitracer.diagnosis.limits.at_sender import opening
 from multitracer.diagnosis.limits.limited import shown_s, stretches
-from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, Viewpoint, by_limit
+from multitracer.diagnosis.limits.names import (
+    OF_THE_RADIO,
+    Confidence,
+    Limit,
+    LimitSubtype,
+    RadioCause,
+    Viewpoint,
+    by_limit,
+    largest,
+    summed,
+)
 from multitracer.diagnosis.packets.opening_and_end import failed_opening
-from multitracer.diagnosis.radio_cause import OF_THE_RADIO, RadioCause, largest, summed
 from multitracer.units import NS_PER_S
 from multitracer.words import about, count, duration, rate
 
@@ -21,10 +30,10 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.finding import Finding
     from multitracer.diagnosis.limits.group import ConnectionGroup
     from multitracer.diagnosis.limits.limited import Limited
-    from multitracer.diagnosis.limits.names import LimitShare
+    from multitracer.diagnosis.limits.names import Causes, LimitShare
     from multitracer.diagnosis.packets.opening_and_end import FailedOpening
     from multitracer.diagnosis.packets.options import MissingOption
-    from multitracer.diagnosis.radio_cause import Causes, RadioCauses
+    from multitracer.diagnosis.radio_cause import RadioCauses
     from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array
 
@@ -631,7 +640,7 @@ def _radio_words(
     limited: Limited, limit: Limit, share: float, confidence: Confidence, radio: RadioCauses | None
 ) -> _RadioWords:
     """Return the sentences about the causes that a radio log shows; all empty without one."""
-    if radio is None or radio.witness is None or (limit is Limit.LINK and is_policed(limited)):
+    if radio is None or (limit is Limit.LINK and is_policed(limited)):
         return _RadioWords()
     own, every = radio.of_limit(limit), radio.seconds()
     cause = largest(own)

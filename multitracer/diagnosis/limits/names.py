@@ -1,9 +1,14 @@
-"""The names of the results: limits, subtypes, confidence, viewpoints; and the share of each limit."""
+"""The names of the results: limits, subtypes, confidence, viewpoints, causes; and the share of each limit."""
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from multitracer.tables import Document
 
 
 class _Named(IntEnum):
@@ -132,3 +137,72 @@ def by_limit(rows: list[LimitShare]) -> dict[Limit, float]:
     for row in rows:
         sums[row.limit] = sums.get(row.limit, 0.0) + row.share
     return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+
+# --- causes by the log of a radio ---
+
+
+OF_THE_RADIO = (Limit.OUTAGE, Limit.LINK, Limit.RECOVERY)
+"""Limits that the radio can cause."""
+STOPS = (Limit.OUTAGE, Limit.RECOVERY)
+"""Limits during which nothing new arrives."""
+
+
+class RadioCause(IntEnum):
+    """What the radio log shows as the cause of a limit."""
+
+    UNKNOWN = 0
+    """Without a log, or without sufficient evidence."""
+    NORMAL = 1
+    """The radio shows nothing unusual."""
+    COVERAGE = 2
+    INTERFERENCE = 3
+    HANDOVER = 4
+    TECHNOLOGY = 5
+    LOAD = 6
+
+    @property
+    def label(self) -> str | None:
+        """The word for documents; None if the cause is unknown."""
+        if self is RadioCause.UNKNOWN:
+            return None
+        return "radio-normal" if self is RadioCause.NORMAL else self.name.lower()
+
+    @property
+    def help(self) -> str:
+        """What would help against this cause; empty if it is unknown."""
+        return _HELP.get(self, "")
+
+
+_HELP = {
+    RadioCause.NORMAL: "look beyond the radio, which was good: at the path behind the cell, and at the other end",
+    RadioCause.COVERAGE: "better coverage: another place, antenna or network",
+    RadioCause.INTERFERENCE: "less interference: another cell or channel, or a directional antenna",
+    RadioCause.HANDOVER: "other handover parameters of the two cells",
+    RadioCause.TECHNOLOGY: "coverage by a newer technology",
+    RadioCause.LOAD: "a less loaded cell, or another time of the day",
+}
+
+
+Causes = dict[RadioCause, float]
+"""Seconds of each cause, the largest first."""
+
+
+def summed(several: Sequence[Causes]) -> Causes:
+    """Return the seconds of each cause in several transfers, the largest first."""
+    sums: Causes = {}
+    for causes in several:
+        for each, seconds in causes.items():
+            sums[each] = sums.get(each, 0.0) + seconds
+    return dict(sorted(sums.items(), key=lambda each: -each[1]))
+
+
+def largest(causes: Causes) -> RadioCause:
+    """Return the cause with most time; unknown if there is none."""
+    return max(causes, key=lambda each: causes[each], default=RadioCause.UNKNOWN)
+
+
+def causes_document(causes: Causes, *, digits: int) -> Document:
+    """Return the keys `cause` (the largest) and `causes` (seconds of each known cause) of a JSON row."""
+    seconds = {each.label: round(s, digits) for each, s in causes.items() if each.label is not None}
+    return {"cause": largest(causes).label, "causes": seconds}
