@@ -423,6 +423,10 @@ def _states(witness: Witness) -> tuple[_State, _State]:
 _HALF = 0.5  # of a second without service
 
 
+_SHARED = (RadioCause.COVERAGE, RadioCause.INTERFERENCE, RadioCause.TECHNOLOGY, RadioCause.LOAD)
+"""Causes of the link limit that a repair of losses beside it shares."""
+
+
 def _of_stop(witness: Witness, begin_ns: int, end_ns: int, by_second: Numbers, *, is_outage: bool) -> RadioCause:
     """Return the cause of an interval in which nothing arrived, or lost data held up others."""
     rows = witness.rows(begin_ns, end_ns)
@@ -430,20 +434,20 @@ def _of_stop(witness: Witness, begin_ns: int, end_ns: int, by_second: Numbers, *
         return RadioCause.UNKNOWN
     states = _states(witness)
     for state in states:
-        if state.bad[rows].any() and _began(witness, state, begin_ns, end_ns):
+        if state.bad[rows].any() and _began(witness, state, begin_ns, end_ns, is_outage=is_outage):
             return state.cause
     change = _changed(witness, begin_ns, end_ns)
     if change is not None:
         return change
     if not is_outage:
         around = by_second[max(rows.start - 1, 0) : rows.stop + 1]
-        shared = [each for each in (RadioCause.INTERFERENCE, RadioCause.TECHNOLOGY, RadioCause.LOAD) if each in around]
-        if shared and not states[0].bad[rows].any():
+        shared = [each for each in _SHARED if each in around]
+        if shared and (shared[0] is RadioCause.COVERAGE or not states[0].bad[rows].any()):
             return shared[0]
     return RadioCause.NORMAL if _is_normal(witness, begin_ns, end_ns) else RadioCause.UNKNOWN
 
 
-def _began(witness: Witness, state: _State, begin_ns: int, end_ns: int) -> bool:
+def _began(witness: Witness, state: _State, begin_ns: int, end_ns: int, *, is_outage: bool) -> bool:
     """Return whether a state of the radio began a stop: by their order, their lengths, and by contrast."""
     seconds, error_ns = witness.seconds, witness.error_ns
     rows = witness.rows(begin_ns, end_ns)
@@ -463,8 +467,9 @@ def _began(witness: Witness, state: _State, begin_ns: int, end_ns: int) -> bool:
         return False
     bound_db = float(np.median(known)) + 1.0
     with np.errstate(invalid="ignore"):
-        worked = ~witness.stopped & (seconds.rate_bps > witness.poor_bps) & (state.depth <= bound_db)
-    own = int(worked[first : last + 1].sum())
+        flows = (seconds.rate_bps > witness.poor_bps) & (state.depth <= bound_db)
+    worked = flows & ~witness.stopped
+    own = int((worked if is_outage else flows)[first : last + 1].sum())  # losses are repaired while data flow
     working = int((~witness.stopped & (seconds.rate_bps > 0)).sum())
     return own < _MIN_CONTRAST_S and int(worked.sum()) < max(_MIN_CONTRAST_S, _CONTRAST_SHARE * working)
 
