@@ -349,7 +349,7 @@ def of_both_directions(one: Limited) -> Limited:
 def _joined(limited: Limited, alone: Limited) -> Limited:
     """Return the limits of one direction, joined with those of the other one, `alone`."""
     own, its = limited.cells, alone.cells
-    if alone.view is Viewpoint.NOWHERE or not len(its.begin):
+    if alone.view is Viewpoint.NOWHERE or not len(its.begin) or max(limited.total_s, alone.total_s) <= 0:
         return limited
     here = its._replace(begin=_on_clock(alone, limited, its.begin), end=_on_clock(alone, limited, its.end))
     edges = distinct(np.concatenate([own.begin, own.end, here.begin, here.end]))
