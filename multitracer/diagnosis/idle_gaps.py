@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.packets.dead_times import DeadTime
     from multitracer.tables import Array
 
 BLACKOUT_S = 10.0
@@ -69,7 +70,7 @@ def dead_link(diagnosis: Diagnosis, kind: str) -> Iterator[Finding]:
             continue
         lasted_s, certain_s = (diagnosis.link_s(dead.begin_ns, end_ns) for end_ns in (dead.end_ns, dead.certain_ns))
         tries = "a try" if dead.failed == 1 else f"{dead.failed} tries"
-        until = "and it never came back in this recording" if dead.answer == NA else "the next was answered"
+        until = "the next was answered" if dead.answer != NA else _without_answer(diagnosis, dead)
         lasted = ends(f"{certain_s:.1f}", f"{lasted_s:.1f}")
         sentence = (
             f"{_WAYS[dead.way]} for {lasted} s, {diagnosis.at_s(dead.begin_ns):.1f} s into the transfer: "
@@ -85,6 +86,13 @@ def dead_link(diagnosis: Diagnosis, kind: str) -> Iterator[Finding]:
         times_ns = dead.begin_ns, dead.end_ns
         helps = RADIO_HELP if diagnosis.transfer.has_radio else ""  # or the rule's own words
         yield Finding(kind, *times_ns, lasted_s, payload, evidence, sentence, helps, numbers)
+
+
+def _without_answer(diagnosis: Diagnosis, dead: DeadTime) -> str:
+    """Return words about the end of a dead time in which no retransmission was answered."""
+    transfer = diagnosis.transfer
+    last_ns = int(transfer.sender["time_ns"][transfer.acks].max(initial=dead.begin_ns))
+    return "then the peer sent data" if last_ns >= dead.end_ns else "and it never came back in this recording"
 
 
 def _at_receiver(diagnosis: Diagnosis, kind: str, idle_gap: ReceiverIdleGap) -> Finding:

@@ -189,3 +189,4 @@ def test_a_reported_capture_of_a_link_that_dies(fixture_folder: Path) -> None:
     assert "slow-start-limited" not in kinds(found)
     outages = [each for each in found.findings if each.kind == "outage"]
     assert max(each.cost_s for each in outages) == pytest.approx(5.1, abs=0.6)
+    assert all(each.sentence.endswith("then the peer sent data.") for each in outages)
