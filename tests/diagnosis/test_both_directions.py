@@ -151,6 +151,15 @@ def test_the_other_directions_times_are_on_one_clock(tmp_path: Path) -> None:
     assert begin <= nagle.begin_ns < nagle.end_ns <= end
 
 
+@pytest.mark.parametrize("name", ["client", "server"])
+def test_what_nothing_shows_at_the_server_is_not_blamed_on_a_window(tmp_path: Path, name: str) -> None:
+    """Without timestamps, the server's capture does not show why the second write came late."""
+    moved = [_at(each, name, 0.0) for each in asked(in_two=True).segments]
+    found = explain(read(write_pcap(tmp_path / "talk.pcap", sorted(moved, key=lambda each: each.time_ns or 0))))
+    assert found.headline.limit is Limit.APPLICATION
+    assert found.headline.sentence.startswith("Mostly the client")
+
+
 def _at(segment: Segment, host: str, shift_ms: float) -> Segment:
     """Return a segment as one host captures it: 25 ms later or earlier on the way, by its own clock."""
     way_ms = 0.0 if host == "client" else (25.0 if segment.side == 0 else -25.0)

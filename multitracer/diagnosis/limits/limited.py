@@ -317,6 +317,8 @@ _BLOCKED = (
     Limit.CONGESTION_WINDOW,
 )
 """Limits of a direction that has data outstanding or unsent, beside Nagle's algorithm."""
+_INFERRED_WINDOWS = (Limit.SLOW_START, Limit.CONGESTION_WINDOW)
+"""Limits that remain where no rule applies: seen from the receiver, nothing shows that more data were to be sent."""
 
 
 def of_both_directions(one: Limited) -> Limited:
@@ -380,6 +382,8 @@ def _is_followed(limited: Limited, alone: Limited, mine: Array, at: Array) -> Ar
     own, its = limited.cells, alone.cells
     nagle = (its.limit == Limit.APPLICATION) & (its.part == LimitSubtype.NAGLE)
     held = np.isin(its.limit, _BLOCKED) | nagle
+    if alone.view is Viewpoint.RECEIVER:
+        held &= ~np.isin(its.limit, _INFERRED_WINDOWS)
     floor_ns = max((each.seen.floor_ns for each in (limited, alone) if each.seen is not None), default=0)
     spans = Spans.of(its.begin[held], its.end[held])
     spans = spans.where(spans.length_ns > ROUND * floor_ns)
