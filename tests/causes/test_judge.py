@@ -102,8 +102,7 @@ def test_what_never_reached_an_end_may_be_silence_to_it() -> None:
     assert server == told[:2]
     assert client == told
     assert _also(transfer, server or [], "sender") == "application"
-    judged = Judged("3000006-made", "sender", "made", {"recovery": 0.9, "link": 0.1}, {"application": 1.0})
-    assert not judged.right
-    judged.also = _also(transfer, server or [], "sender")
-    assert judged.right
+    blind = [Judged("3000006-made", "sender", "made", {"recovery": 1.0}, {"application": 1.0}, also=also)
+             for also in ("", "application")]  # fmt: skip
+    assert [each.right for each in blind] == [False, True]
     assert _also(transfer, client or [], "receiver") == ""
