@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.cli._output import Page
-    from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.diagnosis import Diagnosis, Incident
     from multitracer.recording.inputs import Inputs
     from multitracer.tables import Document
 
@@ -86,8 +86,7 @@ def _document(diagnosis: Diagnosis, *, intervals: bool = False) -> Document:
 
 def _show(sheet: Page, diagnosis: Diagnosis) -> None:
     from multitracer.diagnosis.diagnose import channel_use
-    from multitracer.diagnosis.limits.names import Viewpoint
-    from multitracer.diagnosis.sentence import LIMIT_COLUMNS, rows_in_words, whose_data
+    from multitracer.diagnosis.sentence import LIMIT_COLUMNS, rows_in_words
 
     document = _document(diagnosis)
     if diagnosis.trust != "good":
@@ -117,25 +116,32 @@ def _show(sheet: Page, diagnosis: Diagnosis) -> None:
     if not diagnosis.listed:
         sheet.line(diagnosis.no_fault)
     for known, incident in zip(diagnosis.incidents, document["incidents"], strict=True):
-        if not known.is_listed:
-            continue
+        if known.is_listed:
+            _show_incident(sheet, diagnosis, known, incident, document["findings"])
 
-        # as its first cause, with what else belongs to it
-        lasts = ends(*(f"{diagnosis.at_s(incident[name]):.1f} s" for name in ("begin_ns", "end_ns")))
-        parts = [document["findings"][part] for part in incident["parts"]]
-        times = f"{incident['count']} times, " if incident["count"] > 1 else ""
-        whose = whose_data(diagnosis.transfer, reverse=known.reverse)
-        sheet.line(f"{incident['kind']}{whose}, {times}{lasts}, cost {incident['cost_s']:.1f} s")
-        sheet.line(f"  {incident['sentence']}")
-        others = dict.fromkeys(part["kind"] for part in parts if part["kind"] != incident["kind"])
-        if others:
-            sheet.line(f"  with it: {', '.join(others)}")
-        if incident["help"]:
-            sheet.line(f"  what would help: {incident['help']}")
-        evidence = parts[0]["evidence"]
-        if diagnosis.limited.side(reverse=known.reverse).view is Viewpoint.RECEIVER:  # the one capture
-            evidence = [re.sub("^sender:", "receiver:", place) for place in evidence]
-        sheet.line(f"  evidence: {', '.join(evidence) or _ACCOUNT}")
+
+def _show_incident(
+    sheet: Page, diagnosis: Diagnosis, known: Incident, incident: Document, findings: list[Document]
+) -> None:
+    """Write an incident as its first cause, with what else belongs to it."""
+    from multitracer.diagnosis.limits.names import Viewpoint
+    from multitracer.diagnosis.sentence import whose_data
+
+    lasts = ends(*(f"{diagnosis.at_s(incident[name]):.1f} s" for name in ("begin_ns", "end_ns")))
+    parts = [findings[part] for part in incident["parts"]]
+    times = f"{incident['count']} times, " if incident["count"] > 1 else ""
+    whose = whose_data(diagnosis.transfer, reverse=known.reverse)
+    sheet.line(f"{incident['kind']}{whose}, {times}{lasts}, cost {incident['cost_s']:.1f} s")
+    sheet.line(f"  {incident['sentence']}")
+    others = dict.fromkeys(part["kind"] for part in parts if part["kind"] != incident["kind"])
+    if others:
+        sheet.line(f"  with it: {', '.join(others)}")
+    if incident["help"]:
+        sheet.line(f"  what would help: {incident['help']}")
+    evidence = parts[0]["evidence"]
+    if diagnosis.limited.side(reverse=known.reverse).view is Viewpoint.RECEIVER:  # the one capture
+        evidence = [re.sub("^sender:", "receiver:", place) for place in evidence]
+    sheet.line(f"  evidence: {', '.join(evidence) or _ACCOUNT}")
 
 
 _SEEN_FROM = {

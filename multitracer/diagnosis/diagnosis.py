@@ -264,9 +264,7 @@ class Diagnosis:
         """
         alone, causes = len(self.group.members) == 1, self.causes
         facts, own = facts_of(self.limited, self.findings, self.missing_options), next(iter(causes), None)
-        sentence = (
-            headline_of(self.limited, facts, own) if alone else headline_of_group(self.group, facts, causes)
-        )
+        sentence = headline_of(self.limited, facts, own) if alone else headline_of_group(self.group, facts, causes)
         if not any(names_no_zone(radio) for _, radio in self.transfer.radio):
             return sentence
         context = self.transfer.radio_context
