@@ -227,7 +227,10 @@ class Session(SessionTables, SessionFigures):
     # --- answers ---
 
     def diagnose(self, connection: int | None = None, *, reverse: bool | None = None) -> Diagnosis:
-        """Return the diagnosis of a transfer: its limits and their causes.
+        """Return the diagnosis of a connection: its limits and their causes.
+
+        By default both directions are explained, seen from the one with more data: a wait for the peer is followed to
+        what held the peer's data back. `reverse` explains the data of one direction alone.
 
         Raises
         ------

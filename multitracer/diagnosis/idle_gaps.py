@@ -135,7 +135,7 @@ def idle_gaps(diagnosis: Diagnosis) -> Iterator[ReceiverIdleGap]:
 
     Nothing is yielded if the sender's capture is used.
     """
-    cells, shown = diagnosis.limited.cells, diagnosis.limited.shown
+    cells, shown = diagnosis.limited.own, diagnosis.limited.shown
     if diagnosis.limited.view is not Viewpoint.RECEIVER or shown is None:
         return
     spans = shown.out.spans
