@@ -220,10 +220,10 @@ def headline_of(limited: Limited, facts: frozenset[str] = frozenset(), radio: Ra
     share = sum(row.share for row in parts) if others_of_it else share
     of_radio = _radio_words(limited, limit, share, own[0].confidence, radio)
     first = of_radio.first or _first(limited, limit, parts, share)
-    said = {each for each, other in others.items() if other >= WORTH_SAYING and each[0] not in of_radio.limits}
-    rest = [_also(limited, *each, other) for each, other in others.items() if each in said]
+    named = {each for each, other in others.items() if other >= WORTH_SAYING and each[0] not in of_radio.limits}
+    rest = [_also(limited, *each, other) for each, other in others.items() if each in named]
     helps = "; ".join(dict.fromkeys(remedy(limit, row.part, _facts_here(facts, limited, row)) for row in parts))
-    last = _last_words(limited, {key} | said | {each for each in others if each[0] in of_radio.limits})
+    last = _last_words(limited, {key} | named | {each for each in others if each[0] in of_radio.limits})
     sentence = " ".join(filter(None, [first, of_radio.more, *others_of_it, *rest, last]))
     helps, cause = of_radio.help or helps, of_radio.cause
     return Headline(limit, capture, share, own[0].confidence, sentence, helps, cause, parts[0].reverse)
@@ -235,10 +235,10 @@ def _facts_here(facts: frozenset[str], limited: Limited, row: LimitShare) -> fro
     return (facts - set(here)) | {name for name, holds in here.items() if holds}
 
 
-def _last_words(limited: Limited, said: set[tuple[Limit, bool]]) -> str:
+def _last_words(limited: Limited, named: set[tuple[Limit, bool]]) -> str:
     """Return a sentence about an outage that the connection did not survive; "" if it was named, or is none."""
     cells, reverse = limited.cells, bool(limited.is_reverse[-1:].any())
-    if not (cells.limit[-1:] == Limit.OUTAGE).any() or (Limit.OUTAGE, reverse) in said:
+    if not (cells.limit[-1:] == Limit.OUTAGE).any() or (Limit.OUTAGE, reverse) in named:
         return ""
     if limited.side(reverse=reverse).transfer.is_complete:
         return ""
