@@ -515,12 +515,17 @@ def _is_normal(witness: Witness, begin_ns: int, end_ns: int) -> bool:
     return float(witness.radio.level_known[rows].mean()) >= _COVERED
 
 
+def _upper_quartile(rate_bps: Array) -> float:
+    return float(np.quantile(rate_bps, 0.75)) if len(rate_bps) >= _MIN_REFERENCE_S else float("nan")
+
+
 def _of_link(witness: Witness) -> Numbers:
     """Return the cause of the link limit in each second; unknown in seconds in which the link was no limit."""
     seconds, radio, link = witness.seconds, witness.radio, witness.link
     rate = seconds.rate_bps
-    good = link & radio.level_known & ~witness.unusual & ~seconds.is_change & np.isfinite(rate)
-    typical_bps = float(np.quantile(rate[good], 0.75)) if int(good.sum()) >= _MIN_REFERENCE_S else float("nan")
+    good = radio.level_known & ~witness.unusual & ~seconds.is_change & np.isfinite(rate) & ~witness.stopped
+    # what was delivered while another limit held could also pass the link
+    typical_bps = float(np.fmax(_upper_quartile(rate[good & link]), _upper_quartile(rate[good])))
     cause = np.zeros(len(link), dtype=np.int64)
     cause[link & radio.level_known & ~witness.unusual] = RadioCause.NORMAL
     with np.errstate(invalid="ignore"):
@@ -548,7 +553,9 @@ def _of_link(witness: Witness) -> Numbers:
                 cause[mine] = name if is_cause else RadioCause.UNKNOWN
     changed = link & seconds.is_change & slow & ~seconds.is_blank & (cause == RadioCause.NORMAL)
     cause[changed] = RadioCause.UNKNOWN if witness.has_stamps_alone else RadioCause.HANDOVER
-    _mark_load(witness, cause, scarce & good, good & ~scarce)
+    with np.errstate(invalid="ignore"):
+        reference = good & ~scarce & (rate >= _SLOW * typical_bps)
+    _mark_load(witness, cause, scarce & good & link, reference)
     return _smoothed(cause, link)
 
 
