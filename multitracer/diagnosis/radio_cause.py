@@ -94,6 +94,9 @@ _CONTRAST_SHARE = 0.05
 """The same as a share of all working seconds, for long transfers. Not measured."""
 _MIN_REFERENCE_S = 5
 """Minimum number of seconds with a good radio for a rate that others are compared with. Not measured."""
+_OFTEN = 0.3
+"""If in more than this share of the other seconds a stop is near, a change of the cell in a repair may be chance. Not
+measured."""
 _SLOW = 0.5
 """A second is slow below this share of the typical rate with a good radio: a cell's rate varies less. Not measured."""
 _MOSTLY = 0.7
@@ -436,7 +439,7 @@ def _of_stop(witness: Witness, begin_ns: int, end_ns: int, by_second: Numbers, *
     for state in states:
         if state.bad[rows].any() and _began(witness, state, begin_ns, end_ns, is_outage=is_outage):
             return state.cause
-    change = _changed(witness, begin_ns, end_ns)
+    change = _changed(witness, begin_ns, end_ns, is_outage=is_outage)
     if change is not None:
         return change
     if not is_outage:
@@ -490,7 +493,7 @@ def _run(bad: Mask, rows: slice) -> tuple[int, int]:
     return int(first[over[0]]), int(last[over[-1]])
 
 
-def _changed(witness: Witness, begin_ns: int, end_ns: int) -> RadioCause | None:
+def _changed(witness: Witness, begin_ns: int, end_ns: int, *, is_outage: bool) -> RadioCause | None:
     """Return whether a change of the cell caused a stop; None if no change is near.
 
     It is unknown if one is near, but the order in time, or the clock, does not show that it was the cause.
@@ -503,7 +506,12 @@ def _changed(witness: Witness, begin_ns: int, end_ns: int) -> RadioCause | None:
     fits = near & (high - low <= _FARTHEST_NS) & (low <= end_ns + error_ns)
     fits &= (high + _DELAY_NS + error_ns >= begin_ns) & (low - _FAILING_NS - error_ns <= begin_ns)
     fits &= end_ns <= begin_ns + 2 * np.maximum(high - begin_ns, 0) + _TIMEOUT_NS + error_ns
-    is_cause = bool(fits.any()) and not witness.has_stamps_alone
+    rows = witness.rows(begin_ns, end_ns)
+    others = np.delete(
+        witness.stopped, np.arange(max(rows.start - _BRIDGE_S, 0), min(rows.stop + _BRIDGE_S, len(witness.stopped)))
+    )
+    is_chance = not is_outage and len(others) > 0 and float(others.mean()) > _OFTEN
+    is_cause = bool(fits.any()) and not witness.has_stamps_alone and not is_chance
     return RadioCause.HANDOVER if is_cause else RadioCause.UNKNOWN
 
 
