@@ -354,8 +354,9 @@ def not_captured(seen: Observed) -> Spans:
 _TICKS_NS = np.array([NS_PER_US, NS_PER_MS, 4 * NS_PER_MS, 10 * NS_PER_MS, 100 * NS_PER_MS, NS_PER_S // 2])
 """Known timestamp ticks of hosts, in ns: Linux 1 ms (1 us by route), older and other hosts 4, 10, 100 and 500 ms."""
 _FEWEST_TICKS = 20  # a tick is then known to 5 %, by its resolution alone; usual ones differ by 2.5 times
-_FURTHEST = 1.6
-"""Maximum factor between a measured tick and a known one: a queue that grows in a short transfer stretches it."""
+_FURTHEST, _STRETCHED = 1.6, 1.9
+"""Maximum factors by which a measured tick is shorter, or longer, than a known one: a queue that grows in a short
+transfer stretches it."""
 _LONG_NS = 30 * NS_PER_S  # in less, 200 parts in a million make 6 ms at most: left as they are
 _FASTEST_DRIFT = 2e-4
 """Maximum relative drift of two clocks, 200 parts per million."""
@@ -375,9 +376,9 @@ def sent_by_stamps(table: Table, rows: Array) -> tuple[Array, int] | None:
     passed, took_ns = int(ticks.max() - ticks.min()), int(time[-1] - time[0])
     if passed < _FEWEST_TICKS or took_ns <= 0:
         return None
-    off = np.abs(np.log(_TICKS_NS / (took_ns / passed)))
-    best = int(np.argmin(off))
-    if off[best] > np.log(_FURTHEST):
+    factor = took_ns / passed / _TICKS_NS
+    best = int(np.argmin(np.abs(np.log(factor))))
+    if not 1 / _FURTHEST <= factor[best] <= _STRETCHED:
         return None
     tick = int(_TICKS_NS[best])
     sent = ticks * tick

@@ -79,7 +79,7 @@ class Pace(NamedTuple):
     writes: Spans
     """The application wrote at its own pace, and the link had time to spare."""
     at_rate: Spans
-    """It did so, and the link needed nearly all of the time for that."""
+    """There was a writer, and the link needed nearly all of the time for its data."""
     refuted: Spans
     """Delays show no queue: the application or the receiver's window set the pace; the link needed far less time."""
     doubtful: Spans
@@ -152,7 +152,7 @@ def pace(seen: Observed, window: Spans, buffer: Spans, link: Spans) -> Pace:
     doubtful = too_long & ((clock.writer & (per_octet is not None)) | (clock.alone & returns & _varies(seen, bursts)))
     return Pace(
         writes=Spans.of(*blocks.where(clock.writes & spare)),
-        at_rate=Spans.of(*blocks.where(clock.writes & (share >= _NEAR_RATE))),
+        at_rate=Spans.of(*blocks.where((clock.writes | clock.writer) & (share >= _NEAR_RATE))),
         refuted=Spans.of(*blocks.where(too_long & (clock.writes | is_even))),
         doubtful=Spans.of(*blocks.where(doubtful)),
         buffer=constant,
@@ -179,8 +179,8 @@ def _constant_flight(seen: Observed, bursts: _Bursts) -> Spans:
     is_constant = float((np.abs(flight - top) <= seen.mss_bytes).mean()) >= _NEARLY_ALL
     is_constant &= moved >= _MOVED_SEGMENTS * seen.mss_bytes and top - low < _HALF * moved
     last = seen.answers.time_ns[np.maximum(seen.last_answer(bursts.begin), 0)]
-    is_woken = float(np.quantile(bursts.begin - last, 1 - _QUARTILE)) <= _WOKEN_NS
-    if not is_constant or not (is_woken or float(np.median(before)) >= _NEVER_EMPTY * top):
+    filled = (bursts.begin - last <= _WOKEN_NS) | (before >= _NEVER_EMPTY * top)
+    if not is_constant or float(filled.mean()) < 1 - _QUARTILE:
         return Spans.none()
     full = seen.moments_sent - np.maximum(seen.moments_acknowledged, 1) >= _NEVER_EMPTY * top
     return _clipped(Spans.of(seen.moments_ns[:-1][full[:-1]], seen.moments_ns[1:][full[:-1]]), seen)
