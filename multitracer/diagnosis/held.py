@@ -95,7 +95,7 @@ def link_in_words(limited: Limited) -> tuple[str, str]:
     by_queue_s, by_bucket_s, late_s = (
         shown_s(limited, Limit.LINK, spans) for spans in (link.by_queue, link.by_bucket, limited.shown.out.late)
     )
-    shown = (("a queue", by_queue_s), ("the empty bucket of a policer", by_bucket_s), ("late answers", late_s))
+    shown = (("a queue", by_queue_s), ("the tokens of a policer", by_bucket_s), ("late answers", late_s))
     words = [f"{what} for {seconds:.1f} s" for what, seconds in shown if seconds]
     shown_by = ", by ".join([*words, "the rate for the rest" if words else "the rate"])
     if limited.link_rate is None or by_bucket_s > by_queue_s:

@@ -52,7 +52,7 @@ def test_a_rate_counts_for_the_time_that_it_held(tmp_path: Path) -> None:
 def test_a_policer_is_told_by_what_it_passes(tmp_path: Path) -> None:
     drive = replace(ROAD, rate_bps=40_000_000, delay_ns=10 * NS_PER_MS, queue_packets=400)
     found = diagnosed(tmp_path, drive, size=1_500_000, policed_bps=2_000_000)
-    assert "a policer let no more through than 2.06 Mbit/s with headers" in found.headline.sentence
+    assert "a policer let no more through than 1.97 Mbit/s with headers" in found.headline.sentence
     assert "rate_bps" not in of(found, "link-limited").numbers
 
 

@@ -96,14 +96,14 @@ def test_a_policer_is_told_by_its_rate(tmp_path: Path, both: bool) -> None:
     assert not {"random-loss", "congestion-loss"} & kinds(found)
 
 
-def test_the_empty_bucket_of_a_policer_is_the_link(tmp_path: Path) -> None:
+def test_a_policer_whose_tokens_are_used_is_the_link(tmp_path: Path) -> None:
     """At 2 Mbit/s four segments are on their way: halved, the window still sends more than tokens come."""
     drive = replace(ROAD, rate_bps=40_000_000, delay_ns=10 * NS_PER_MS, queue_packets=400)
     found = diagnosed(tmp_path, drive, size=1_500_000, policed_bps=2_000_000)
     assert found.headline.limit is Limit.LINK
     assert "a policer let no more through" in found.headline.sentence
     assert "policing" in found.headline.help
-    assert "empty bucket" in of(found, "link-limited").sentence
+    assert "tokens of a policer" in of(found, "link-limited").sentence
 
 
 @views

@@ -126,7 +126,7 @@ def test_a_size_is_never_called_a_speed(tmp_path: Path) -> None:
 def test_trust_is_told_of_the_answer_too(report: Path, tmp_path: Path) -> None:
     """A good capture does not make a weak answer sure; its cause may be known better than the share."""
     assert 'trust good"><span>✓ Trust: numbers good, answer measured.</span>' in first_screen(report)
-    write_report(read(RECORDED / "00004-policer" / "session"), tmp_path / "r.html")
+    write_report(read(RECORDED / "00199-random-loss" / "session"), tmp_path / "r.html")
     screen = first_screen(tmp_path / "r.html")
     assert 'caution"><span>! Trust: numbers good, cause inferred, its share of the time weak: at most ' in screen
 
@@ -152,7 +152,7 @@ def test_the_reason_of_a_caution_is_read_without_unfolding(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("recording", "limit", "left_out", "below"),
     [
-        ("00004-policer", ">congestion-window", "link-limited", "shown by the empty bucket of a policer"),
+        ("00004-policer", ">link", "link-limited", "shown by the tokens of a policer"),
         ("30002-small-wmem", ">sender-buffer", "send-buffer-limited", ">send-buffer-limited"),
         ("00154-bbr", ">link", "pacing", ">pacing"),
     ],
@@ -172,7 +172,7 @@ def test_an_incident_that_repeats_a_limit_or_costs_nothing_has_no_row(
 @pytest.mark.parametrize(
     ("name", "kind", "words"),
     [
-        ("00004-policer", "known", "policer's rate, 1.1"),
+        ("00004-policer", "known", "policer's rate, 1.09"),
         ("00131-mtu-hole", "dead", "outage: nothing came"),
         ("00027-small-sndbuf", "known", "the send buffer held 46.7 kB"),
         ("00191-deep-queue", "known", "minimum RTT of a data segment, 34.7 ms"),
@@ -210,13 +210,13 @@ def test_a_queue_a_policer_and_chance_lose_no_data_for_long(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("00004-policer", "made congestion-window the limit"),
+        ("00199-random-loss", "made congestion-window the limit"),
         ("30080-server-think", "of it 84% thinking, 9% round trips"),
         ("00101-pausing-reader", "of it 45% closed"),
     ],
 )
 def test_shares_and_costs_of_one_thing_do_not_contradict(name: str, words: str, tmp_path: Path) -> None:
-    """A policer cost 1.4 s beside 5.5 s of the limit that it made; 94 % stood beside 84 % without a word."""
+    """A fault cost less than the limit that it made; 94 % stood beside 84 % without a word."""
     write_report(read(RECORDED / name / "session"), tmp_path / "r.html")
     assert words in parsed(first_screen(tmp_path / "r.html")).text
 

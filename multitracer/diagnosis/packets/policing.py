@@ -84,8 +84,8 @@ class Policer(NamedTuple):
     lost_bytes: int
     """Payload of all packets that it dropped."""
     used_ns: tuple[Array, Array]
-    """Start and end times of the intervals between neighbouring losses in which nearly all tokens were used, on the
-    sender's clock."""
+    """Start and end times of the intervals between neighbouring losses, and after the last, in which nearly all tokens
+    were used, on the sender's clock."""
 
 
 class Policing:
@@ -129,8 +129,10 @@ class Policing:
         if not (fits or is_even(stream)) or link <= faster * of.rate:
             return None
         speed, first_ns = mine.transfer.speed, int(mine.sent_ns[mine.lost[0]])
-        begin, end = ((first_ns + each * NS_PER_S / speed).astype(np.int64) for each in used(stream, of))
-        segments = mine.segments
+        segments, last = mine.segments, int(mine.lost[-1])
+        after = segments.payload_bytes[last + 1 :][~segments.lost[last + 1 :]] + HEADERS_BYTES
+        tail = (float(mine.sent_ns[-1] - mine.sent_ns[last]) * speed / NS_PER_S, float(after.sum()))
+        begin, end = ((first_ns + each * NS_PER_S / speed).astype(np.int64) for each in used(stream, of, tail))
         lost_bytes = int(segments.payload_bytes[mine.lost].sum())
         return Policer(own_rate(stream, of), link, segments.row[mine.lost], lost_bytes, (begin, end))
 
@@ -186,7 +188,8 @@ def policer_of_arrivals(
     link = _fastest_train(arrived)
     if of.stretches < _MIN_STRETCHES or of.too_many > _TOO_MANY or link <= _FASTER * of.rate:
         return None
-    begin, end = ((begin_ns + (first_s + each) * NS_PER_S).astype(np.int64) for each in used(stream, of))
+    tail = (float(arrived.time_s[-1] - arrived.time_s[lost[-1]]), float(arrived.size[lost[-1] + 1 :].sum()))
+    begin, end = ((begin_ns + (first_s + each) * NS_PER_S).astype(np.int64) for each in used(stream, of, tail))
     lost_bytes = int((arrived.size[lost] - HEADERS_BYTES).sum())
     return Policer(own_rate(stream, of), link, row[lost], lost_bytes, (begin, end))
 
@@ -401,12 +404,14 @@ def _levels(stream: ArrivedStream, rate: float) -> tuple[Array, int]:
     return np.maximum.reduceat(tokens + stream.passing, stream.lost), int(np.count_nonzero(short))
 
 
-def used(stream: ArrivedStream, of: TokenBucket) -> tuple[Array, Array]:
+def used(stream: ArrivedStream, of: TokenBucket, tail: tuple[float, float] = (0.0, 0.0)) -> tuple[Array, Array]:
     """Return begin and end, in s, of the intervals between neighbouring losses in which the tokens were used.
 
-    A bucket holds 0 to 1 packets at a loss, so one packet more may have passed. Both are float64.
+    A bucket holds 0 to 1 packets at a loss, so one packet more may have passed. Both are float64. `tail` has the
+    seconds and the octets after the last loss: BBR finds the policer's rate by the first ones, and keeps to it.
     """
-    time_s, passed = stream.time_s[stream.lost], stream.passed[stream.lost]
+    time_s = np.append(stream.time_s[stream.lost], stream.time_s[stream.lost[-1]] + tail[0])
+    passed = np.append(stream.passed[stream.lost], stream.passed[stream.lost[-1]] + tail[1])
     is_used = np.diff(passed) + stream.full >= _USED * of.rate * np.diff(time_s)
     return time_s[:-1][is_used], time_s[1:][is_used]
 
