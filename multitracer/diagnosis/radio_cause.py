@@ -531,8 +531,7 @@ def _of_link(witness: Witness) -> Numbers:
     """Return the cause of the link limit in each second; unknown in seconds in which the link was no limit."""
     seconds, radio, link = witness.seconds, witness.radio, witness.link
     rate = seconds.rate_bps
-    is_fine = radio.level_known & ~witness.unusual & ~seconds.is_change & np.isfinite(rate)
-    good = is_fine & ~witness.stopped
+    good = radio.level_known & ~witness.unusual & ~seconds.is_change & np.isfinite(rate)
     # what was delivered while another limit held could also pass the link
     typical_bps = float(np.fmax(_upper_quartile(rate[good & link]), _upper_quartile(rate[good])))
     cause = np.zeros(len(link), dtype=np.int64)
@@ -564,7 +563,7 @@ def _of_link(witness: Witness) -> Numbers:
     cause[changed] = RadioCause.UNKNOWN if witness.has_stamps_alone else RadioCause.HANDOVER
     with np.errstate(invalid="ignore"):
         reference = good & ~scarce & (rate >= _SLOW * typical_bps)
-    _mark_load(witness, cause, scarce & is_fine & link, reference)
+    _mark_load(witness, cause, scarce & good & link, reference)
     return _smoothed(cause, link)
 
 
