@@ -291,6 +291,7 @@ class Diagnosis:
     def _with_cause(self, incident: Incident) -> Incident:
         """Return an incident with the cause that the radio log shows, and a sentence that begins with it."""
         cause = self.cause_of([self.findings[part] for part in incident.parts])
+        incident = replace(incident, help=self.findings[incident.parts[0]].help)  # against the radio's cause, if known
         if cause <= RadioCause.NORMAL or incident.kind not in _INTERRUPTIONS:
             return replace(incident, cause=cause)
         words = self.causes[0].words(cause, incident.begin_ns, incident.end_ns)
@@ -310,7 +311,7 @@ class Diagnosis:
         """The sentence that is shown if there is no finding; it also mentions losses of unknown cause."""
         shares = self.limited.shares
         waited_s = sum(row.seconds for row in shares if row.limit is Limit.RECOVERY or row.part is LimitSubtype.REPAIR)
-        is_short = waited_s < _MIN_REPAIR * self.limited.total_s
+        is_short = waited_s <= _MIN_REPAIR * self.limited.total_s
         return _NO_FAULT if is_short else f"{_NO_FAULT[:-1]} that explains what was lost and sent again."
 
     def table(self) -> Table:

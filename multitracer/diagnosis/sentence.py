@@ -340,13 +340,16 @@ def _headline_of_failed(group: ConnectionGroup, failed: list[FailedOpening]) -> 
 
 def _unopened_of(group: ConnectionGroup, failed: list[FailedOpening]) -> str:
     """Return a sentence that counts the connections that were never opened, after a space; "" if all were."""
-    words = {True: "refused", False: "never answered"}
-    counts = {is_refused: sum(each.is_refused is is_refused for each in failed) for is_refused in words}
+    words = {
+        "connection-refused": "refused",
+        "syn-unanswered": "never answered",
+        "unopened": "not answered before the capture ended",
+    }
     of_all = f" of {len(group.numbers):,} connections"
     clauses = []
-    for is_refused, many in counts.items():
-        if many:
-            clauses.append(f"{many:,}{of_all} {'was' if many == 1 else 'were'} {words[is_refused]}")
+    for kind, how in words.items():
+        if many := sum(each.kind == kind for each in failed):
+            clauses.append(f"{many:,}{of_all} {'was' if many == 1 else 'were'} {how}")
             of_all = ""
     return f" {', '.join(clauses)}." if clauses else ""
 

@@ -32,13 +32,11 @@ class ReadingProgress(Protocol):
         """Take the number of stored bytes read so far, of all files; it decreases if a file is read again."""
 
 
-def counts_of_each(progress: Count | None, points: int) -> list[Count | None]:
+def counts_of_each(progress: Count, points: int) -> list[Count]:
     """Return a callback for each capture point; each takes the number of bytes read so far at its point.
 
-    Each call passes the sum of all points to `progress`. The callbacks are None if `progress` is None.
+    Each call passes the sum of all points to `progress`.
     """
-    if progress is None:
-        return [None] * points
     read_bytes, noting = [0] * points, Lock()
 
     def note(number: int, stored_bytes: int) -> None:

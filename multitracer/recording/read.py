@@ -230,7 +230,7 @@ def _captures(
             return capture, notes
 
     points = recording.inputs.points
-    counts = counts_of_each(progress, len(points))
+    counts = [None] * len(points) if progress is None else counts_of_each(progress, len(points))
     results: list[Callable[[], tuple[CaptureTables, list[str]]]] = [
         partial(watched, point, count) for point, count in zip(points, counts, strict=True)
     ]

@@ -46,10 +46,6 @@ _STATE = attrgetter("st_size", "st_mtime_ns")
 """File attributes that show a change of a file."""
 
 
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
 @dataclass
 class Recording:
     """The captures and logs of one recording.
@@ -75,7 +71,7 @@ class Recording:
     sender_point: str | None = None
     notes: list[str] = field(default_factory=list)
     bounds_ns: Bounds = (None, None)
-    zone: str | None = field(default_factory=lambda: _text(parsers.forced_reading().get("zone")))
+    zone: object = field(default_factory=lambda: parsers.forced_reading().get("zone"))
     _logs: dict[str, list[ParsedLog]] = field(default_factory=dict, repr=False)
     _losses: dict[str, list[str]] = field(default_factory=dict, repr=False)
     _radio_context: dict[str | None, RadioContext] = field(default_factory=dict, init=False, repr=False)
@@ -204,9 +200,9 @@ class Recording:
         zone = self.zone
         if zone is None and self.manifest is not None:
             host = self.manifest.hosts.get(log.host)
-            zone = _text(None if host is None else host.more.get("zone")) or _text(self.manifest.more.get("zone"))
+            zone = (None if host is None else host.more.get("zone")) or self.manifest.more.get("zone")
             try:
-                parsers.zone_of(zone or "UTC")
+                parsers.zone_of(zone if isinstance(zone, str) else "UTC")
             except ValueError as error:
                 self.warn_once(f"{self.name}: the time zone in the manifest is not used: {error}")
                 zone = None

@@ -55,7 +55,8 @@ def stream(  # as `read`
     """
     failure: MultiTracerError | None = None
     streams = _Streams(recording, window, max_packets, progress, stop, limits)
-    counts = counts_of_each(progress, len(recording.inputs.points))
+    points = len(recording.inputs.points)
+    counts = [None] * points if progress is None else counts_of_each(progress, points)
     for point, noted in zip(recording.inputs.points, counts, strict=True):
         try:
             with recording.watched(point.paths):

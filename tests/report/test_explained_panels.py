@@ -42,7 +42,7 @@ def panels(session: Path) -> dict[str, Panel]:
 def test_the_rate_of_the_link_stands_above_the_throughput(session: Path, bits: int, words: str) -> None:
     panel = panels(session)["throughput"]
     line = next(series for series in panel.drawn if series.role == "capacity")
-    assert line.value == pytest.approx(bits, rel=0.01)
+    assert line.value == pytest.approx(bits, rel=0.02)
     assert panel.title == f"Throughput; {words}"
 
 

@@ -144,10 +144,10 @@ def pace(seen: Observed, window: Spans, buffer: Spans, link: Spans) -> Pace:
     sent = np.diff(sums[np.searchsorted(seen.sends.time_ns[fresh], np.append(blocks.begin, blocks.end[-1:]))])
     needed_ns = sent * (per_octet or 0.0)
     share = needed_ns / blocks.length_ns
-    spare, returns = share < _HALF, _returns(seen)
-    is_full = returns and window.total_ns >= _HALF * (seen.end_ns - seen.opened_ns)
+    spare, returns = share < _HALF, _returns(seen, blocks)
+    is_full = window.total_ns >= _HALF * (seen.end_ns - seen.opened_ns)
     full = window.union(constant) if is_full else constant
-    is_even = full.overlap_ns(*blocks) >= _HALF * blocks.length_ns
+    is_even = returns & (full.overlap_ns(*blocks) >= _HALF * blocks.length_ns)
     too_long = spare & (link.overlap_ns(*blocks) > _CLAIM * needed_ns)
     doubtful = too_long & ((clock.writer & (per_octet is not None)) | (clock.alone & returns & _varies(seen, bursts)))
     return Pace(
@@ -192,13 +192,16 @@ def _mostly_unsent(seen: Observed) -> bool:
     return bool(len(everything.begin)) and bool(_unsent(seen, everything)[0][0])
 
 
-def _returns(seen: Observed) -> bool:
-    """Return whether a quarter of the delays is near the least: then no queue stands, or a short one."""
+def _returns(seen: Observed, blocks: Spans) -> Array:
+    """Return in which blocks a quarter of the delays is near the least: no queue stands there, or a short one."""
     way = seen.delays.way_ns
     if not len(way):
-        return False
-    near_ns = max(_SHORT_QUEUE_NS, _SHORT_QUEUE * seen.floor_ns)
-    return float(np.quantile(way, _QUARTILE)) - float(way.min()) <= near_ns
+        return np.zeros(len(blocks.begin), dtype=bool)
+    is_near = way - way.min() <= max(_SHORT_QUEUE_NS, _SHORT_QUEUE * seen.floor_ns)
+    block = blocks.which(seen.delays.time_ns)
+    many = np.bincount(block[block >= 0], minlength=len(blocks.begin))
+    near = np.bincount(block[(block >= 0) & is_near], minlength=len(blocks.begin))
+    return np.asarray((many > 0) & (near >= _QUARTILE * many))
 
 
 def _varies(seen: Observed, bursts: _Bursts) -> bool:
