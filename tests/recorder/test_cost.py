@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 
 MIN_S = 8.0
 """Processor time comes in hundredths of a second; in this time a tenth of a core is eighty of them."""
+MOST = 0.3
+"""Share of a core. A collector that waits in a loop has 0.5 to 1 alone; all together have 0.05 to 0.12 on machines that
+others use, too. `make soak` measures it (docs/lab-notes/capture.md)."""
 
 
 @pytest.mark.root
 @pytest.mark.realtime  # processor time grows with the neighbours: twice as much beside three suites
-def test_all_collectors_together_cost_less_than_a_tenth_of_a_core(tmp_path: Path) -> None:
+def test_no_collector_waits_in_a_loop(tmp_path: Path) -> None:
     folder = tmp_path / "drive"
     with namespaces("mobile") as hosts:
         child = hosts.start(
@@ -39,4 +42,4 @@ def test_all_collectors_together_cost_less_than_a_tenth_of_a_core(tmp_path: Path
     }  # fmt: skip
     shares = {each.name: each.share_of_core for each in watch.processes.values()}
     assert {"supervisor", "tcpdump", "collectors.modem"} <= shares.keys()
-    assert 0 < sum(each.share_of_core for each in watch.processes.values()) < 0.10, shares
+    assert 0 < sum(each.share_of_core for each in watch.processes.values()) < MOST, shares
