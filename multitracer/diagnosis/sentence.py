@@ -81,6 +81,8 @@ ADVICE = tuple(
          "finding the part of the path that failed: the log of its router or modem shows why"),
         (Limit.LINK, "", LimitSubtype.HOST,
          "a faster interface of the sender's host (its modem, or the limit that is set on it)"),
+        (Limit.LINK, "", LimitSubtype.ACKS,
+         "less traffic in the direction of the ACKs (an upload of one's own), or a shorter queue there (AQM)"),
         (Limit.LINK, "policed", None, _POLICED_HELP),
         (Limit.LINK, "radio", None, "a faster link, a better cell or fewer users"),
         (Limit.LINK, "", None, "a faster link, or less other traffic on it"),
