@@ -12,7 +12,7 @@ from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer
 from tests.analysis.pcap_file import write_pcap
-from tests.analysis.traffic import MS, Segment
+from tests.analysis.traffic import ACK, MS, SYN, Segment
 from tests.diagnosis.exchange import FULL, Exchange, kinds, of
 
 if TYPE_CHECKING:
@@ -103,6 +103,20 @@ def test_a_request_before_a_closed_window_is_limited_by_the_server(tmp_path: Pat
     found = explained(asked(window=0, pause_ms=0), tmp_path)
     assert found.transfer.reverse
     assert seconds(found, Limit.RECEIVER_WINDOW)[False] == pytest.approx(8 * 0.3, rel=0.25)
+
+
+def test_a_single_request_waits_for_no_window(tmp_path: Path) -> None:
+    """Its one segment is in transit, or with the server: no congestion window holds more back."""
+    segments = [
+        Segment(0, 1000, flags=SYN, time_ns=0),
+        Segment(1, 5000, ack=1001, flags=SYN | ACK, time_ns=MS // 50),
+        Segment(0, 1001, ack=5001, time_ns=MS // 30),
+        Segment(0, 1001, 81, ack=5001, time_ns=MS // 20),
+        Segment(1, 5001, 247, ack=1082, time_ns=MS // 4),
+        Segment(0, 1082, ack=5248, time_ns=MS // 3),
+    ]
+    found = explain(read(write_pcap(tmp_path / "one.pcap", segments)))
+    assert not seconds(found, Limit.SLOW_START)[False]
 
 
 def test_a_client_that_only_thinks_stays_the_limit(tmp_path: Path) -> None:

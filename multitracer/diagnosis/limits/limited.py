@@ -382,8 +382,10 @@ def _is_followed(limited: Limited, alone: Limited, mine: Array, at: Array) -> Ar
     own, its = limited.cells, alone.cells
     nagle = (its.limit == Limit.APPLICATION) & (its.part == LimitSubtype.NAGLE)
     held = np.isin(its.limit, _BLOCKED) | nagle
+    is_window = np.isin(its.limit, _INFERRED_WINDOWS)
     if alone.view is Viewpoint.RECEIVER:
-        held &= ~np.isin(its.limit, _INFERRED_WINDOWS)
+        held &= ~is_window
+    held &= ~is_window | _has_several_flights(alone)
     floor_ns = max((each.seen.floor_ns for each in (limited, alone) if each.seen is not None), default=0)
     spans = Spans.of(its.begin[held], its.end[held])
     spans = spans.where(spans.length_ns > ROUND * floor_ns)
@@ -395,6 +397,17 @@ def _is_followed(limited: Limited, alone: Limited, mine: Array, at: Array) -> Ar
     blind = (own.limit != Limit.HANDSHAKE) & (is_here and limited.view is Viewpoint.RECEIVER)
     is_more = held & (out | (its.limit == Limit.RECOVERY))  # than that a request was lost
     return np.asarray((peer[mine] & held[at]) | (repair[mine] & is_more[at]) | (blind[mine] & (out | late)[at]))
+
+
+def _has_several_flights(limited: Limited) -> Array:
+    """Return in which intervals new segments were sent for half a round trip or more; behind one flight none waits."""
+    cells, seen = limited.cells, limited.seen
+    if seen is None or not len(seen.fresh):
+        return np.zeros(len(cells.begin), dtype=bool)
+    times = seen.sends.time_ns[seen.fresh]
+    first, last = np.searchsorted(times, cells.begin), np.searchsorted(times, cells.end) - 1
+    lasted_ns = times[np.maximum(last, 0)] - times[np.minimum(first, len(times) - 1)]
+    return np.asarray(lasted_ns > seen.floor_ns // 2)
 
 
 def _on_clock(source: Limited, target: Limited, time_ns: Array) -> Array:
