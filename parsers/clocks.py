@@ -109,7 +109,7 @@ def sniff(head: bytes) -> Match:
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
-    """Return `clock_readings`, in the order of the log; tags of the clapperboard stand in its provenance.
+    """Return `clock_readings`, in the order of the log; tags of the sync probes stand in its provenance.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def _tag(record: Document) -> str:
 
 
 def in_order_of_log(rows: Rows, tags: dict[int, str], provenance: Document) -> Table:
-    """Return the readings as they were logged; the provenance holds the clapperboard's tag of each, or ""."""
+    """Return the readings as they were logged; the provenance holds the sync probe's tag of each, or ""."""
     table = rows.table({})  # in order of realtime, which a clock that was set back is not
     table = table.take(table["line"].argsort(kind="stable"))
     table.provenance |= provenance | {"tags": [tags[line] for line in table["line"].tolist()]}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _APART_NS = NS_PER_MS
-"""A longer gap ends a burst, as in layers.md: TCP sends what one ACK allows within less."""
+"""A longer gap ends a burst: TCP sends what one ACK allows within less."""
 _AT_ONCE_NS = NS_PER_MS // 2
 """Maximum time from an ACK to the segments that it released (limits.md); with 0.2 or 1 ms little changes."""
 _TICKS = 1.5
@@ -35,10 +35,9 @@ _SMALL_ENDS = 0.05
 """Share of bursts that end with a segment which is not full, from which on each of the gaps is a writer's. Bulk data
 have 0 to 0.02, steady writers 0.06 to 1; the answer is the same from 0.03 to 0.07."""
 _HALF = 0.5
-"""Share of the time, or of the readings, from which on a fact holds for a block; 0.3 to 0.7 change little (layers.md).
-"""
+"""Share of the time, or of the readings, from which on a fact holds for a block; with 0.3 to 0.7 little changes."""
 _SAME_ECHO = 0.05
-"""Minimum share of time before bursts that echo no new ACK, from which on a receiver trusts late bursts (layers.md)."""
+"""Minimum share of time before bursts that echo no new ACK, from which on a receiver trusts late bursts."""
 _MOST_BY_CHANCE = 0.7
 """Maximum chance of an ACK just before a write: with more ACKs, too few gaps would speak for all. Not measured."""
 _GREW = 0.01
@@ -374,7 +373,7 @@ _QUEUE_SPREAD = 0.1
 """Minimum spread of the delays of a queue of ACKs, as part of their median: that of a longer path is 0.02."""
 _LONG_QUEUE_NS = 10 * NS_PER_MS  # of ACKs, and a round trip: jitter of Wi-Fi and steps of satellites stay below
 _OWN_NS, _OWN_SEGMENTS = NS_PER_MS, 1.5
-"""Minimum excess of the kernel's smoothed round trip over the captured one, in ns and in segments (layers.md)."""
+"""Minimum excess of the kernel's smoothed round trip over the captured one, in ns and in segments."""
 _GAIN = 8
 """Weight of the smoothed round trip: a new one counts one eighth (RFC 6298)."""
 

@@ -146,7 +146,7 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
     possible = np.zeros(len(begin), dtype=bool)
     for where, its_limit, its_part, certain in rules:
         if not where.any():
-            continue  # of thirteen rules, few apply to one short connection
+            continue  # few of the rules apply to one short connection
         limit[where] = int(its_limit)
         part[where] = np.broadcast_to(its_part, len(begin))[where]
         possible[where] = ~np.broadcast_to(certain, len(begin))[where]

@@ -301,7 +301,7 @@ _MIN_SIZE = 5
 """Minimum size of a bucket in packets: a smaller one explains all losses of a sender with a constant rate."""
 _USED = 0.8
 """Minimum part of the tokens that came between two losses and were used: with less, a larger window would have brought
-more (layers.md)."""
+more."""
 
 
 @dataclass(frozen=True)
