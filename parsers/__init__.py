@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from parsers._chunks import Chunks, PacketBlock, first_packet_ns, is_plain, read_capture, read_flow
     from parsers._contents import contents_of
-    from parsers._forced import force_reading, forced_reading, zone_of
+    from parsers._forced import force_reading, forced_reading, forced_zone_name, zone_of
     from parsers._format import HEAD_BYTES, Format, Match
     from parsers._ip_packets import (
         IpPacket,
@@ -45,6 +45,7 @@ __all__ = [
     "first_packet_ns",
     "force_reading",
     "forced_reading",
+    "forced_zone_name",
     "formats",
     "installed",
     "is_map",
@@ -76,6 +77,7 @@ _LAZY = {
     "first_packet_ns": "parsers._chunks",
     "force_reading": "parsers._forced",
     "forced_reading": "parsers._forced",
+    "forced_zone_name": "parsers._forced",
     "formats": "parsers._registry",
     "installed": "parsers._registry",
     "is_map": "parsers._stream",

@@ -68,8 +68,14 @@ def zone_of(text: str) -> tzinfo:
 
 def forced_zone() -> tzinfo | None:
     """Return the time zone of times that name none, as far as the user or the manifest states one."""
-    zone = FORCED[-1].get("zone") if FORCED else None
-    return zone_of(zone) if isinstance(zone, str) else None
+    name = forced_zone_name()
+    return None if name is None else zone_of(name)
+
+
+def forced_zone_name() -> str | None:
+    """Return the name of the time zone of times that name none; None if nobody states one."""
+    zone = forced_reading().get("zone")
+    return zone if isinstance(zone, str) else None
 
 
 _OFFSET = re.compile(r"([+-])([01]\d):([0-5]\d)")

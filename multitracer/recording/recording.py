@@ -71,7 +71,7 @@ class Recording:
     sender_point: str | None = None
     notes: list[str] = field(default_factory=list)
     bounds_ns: Bounds = (None, None)
-    zone: object = field(default_factory=lambda: parsers.forced_reading().get("zone"))
+    zone: str | None = field(default_factory=parsers.forced_zone_name)
     _logs: dict[str, list[ParsedLog]] = field(default_factory=dict, repr=False)
     _losses: dict[str, list[str]] = field(default_factory=dict, repr=False)
     _radio_context: dict[str | None, RadioContext] = field(default_factory=dict, init=False, repr=False)
@@ -200,9 +200,10 @@ class Recording:
         zone = self.zone
         if zone is None and self.manifest is not None:
             host = self.manifest.hosts.get(log.host)
-            zone = (None if host is None else host.more.get("zone")) or self.manifest.more.get("zone")
+            stated = (None if host is None else host.more.get("zone")) or self.manifest.more.get("zone")
             try:
-                parsers.zone_of(zone if isinstance(zone, str) else "UTC")
+                zone = None if stated is None else str(stated)
+                parsers.zone_of(zone or "UTC")
             except ValueError as error:
                 self.warn_once(f"{self.name}: the time zone in the manifest is not used: {error}")
                 zone = None
