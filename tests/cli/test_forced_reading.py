@@ -199,8 +199,9 @@ def test_the_map_decides_before_the_option_and_the_option_before_the_manifest(lo
 
 
 def test_a_manifest_that_names_no_zone_is_passed_over(local_log: Path) -> None:
-    (local_log / "manifest.json").write_text(json.dumps({"schema": "multitracer.session/1", "zone": "../Mars"}))
-    assert "the time zone in the manifest is not used" in call("diagnose", local_log).stderr
+    for wrong in ("../Mars", 5):
+        (local_log / "manifest.json").write_text(json.dumps({"schema": "multitracer.session/1", "zone": wrong}))
+        assert "the time zone in the manifest is not used" in call("diagnose", local_log).stderr
 
 
 def test_a_zone_that_does_not_exist_is_refused(local_log: Path) -> None:
