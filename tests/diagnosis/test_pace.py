@@ -80,13 +80,13 @@ def test_a_writer_who_fills_the_link_is_limited_by_it() -> None:
 def test_a_buffer_is_no_program_that_writes_in_its_own_time_though_it_is_woken_late() -> None:
     """What is in flight behind it is always the same, however long the round trip."""
     seen = buffered()
-    assert pace(seen, NONE, NONE, NONE).buffer.total_ns > 0.8 * seen.end_ns
+    assert pace(seen, NONE, NONE, NONE, NONE).buffer.total_ns > 0.8 * seen.end_ns
     assert main_limit(seen) is Limit.SENDER_BUFFER
-    assert not pace(written(), NONE, NONE, NONE).buffer.total_ns
+    assert not pace(written(), NONE, NONE, NONE, NONE).buffer.total_ns
 
 
 def test_full_segments_alone_show_no_writer() -> None:
-    whose = pace(written(small=MSS), NONE, NONE, NONE)
+    whose = pace(written(small=MSS), NONE, NONE, NONE, NONE)
     assert not whose.writes.total_ns
     assert not whose.refuted.total_ns
 
@@ -94,14 +94,14 @@ def test_full_segments_alone_show_no_writer() -> None:
 def test_what_a_full_window_lets_go_is_not_the_writers() -> None:
     seen = written()
     full = Spans.of(np.array([0]), np.array([seen.end_ns]))
-    assert not pace(seen, full, NONE, NONE).writes.total_ns
-    assert not pace(seen, NONE, full, NONE).writes.total_ns
+    assert not pace(seen, full, NONE, NONE, NONE).writes.total_ns
+    assert not pace(seen, NONE, full, NONE, NONE).writes.total_ns
 
 
 @pytest.mark.parametrize("many", [1, 2, 7])
 def test_of_few_segments_nothing_is_said(many: int) -> None:
     seen = written(many=many)
-    assert not any(each.total_ns for each in pace(seen, NONE, NONE, NONE))
+    assert not any(each.total_ns for each in pace(seen, NONE, NONE, NONE, NONE))
 
 
 def test_no_time_and_no_answers_are_no_pace() -> None:
@@ -109,7 +109,7 @@ def test_no_time_and_no_answers_are_no_pace() -> None:
     nothing = np.empty(0, dtype=np.int64)
     mute = replace(seen, answers=Answers(nothing, nothing, nothing, nothing, nothing, nothing > 0, nothing, nothing))
     for each in (replace(seen, end_ns=seen.opened_ns), replace(seen, floor_ns=0), mute):
-        pace(each, NONE, NONE, NONE)
+        pace(each, NONE, NONE, NONE, NONE)
 
 
 def test_acks_that_wait_behind_an_upload_are_the_link_of_the_acks() -> None:

@@ -183,8 +183,14 @@ def _echoed_answers(transfer: Transfer, sends: Sends, answers: Answers, slack_ns
 
 
 def _policer(transfer: Transfer, sends: Sends, queue_ns: Array, floor_ns: int) -> Policer | None:
-    """Return the policer that dropped segments, if the sender numbers its packets; None if there was none."""
+    """Return the policer that dropped segments; None if there was none.
+
+    What is missing shows in the numbers of the sender's packets (IP identification), or else in holes of the data.
+    """
     missing = np.maximum(sends.missing, 0)
+    if (sends.missing == NA).all() and len(sends):
+        before = np.concatenate([sends.begin[:1], np.maximum.accumulate(sends.end)[:-1]])
+        missing = np.maximum(-((before - sends.begin) // max(int((sends.end - sends.begin).max()), 1)), 0)
     if int(missing.sum()) < MIN_LOSSES or int(missing.sum()) > len(sends) or transfer.speed != 1:
         return None
     came_ns = sends.time_ns + queue_ns

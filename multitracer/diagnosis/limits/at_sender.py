@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +35,7 @@ from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_US
 
 if TYPE_CHECKING:
-    from multitracer.recording.transfer import Transfer
+    from multitracer.recording.transfer import Pairs, Transfer
     from multitracer.tables import Array, Table
 
 _REACTION_NS = 500 * NS_PER_US
@@ -82,6 +83,8 @@ def at_sender(transfer: Transfer, view: Viewpoint) -> Observed:
     if back is not None and receiver is not None:  # segments of the receiver that left and did not arrive
         gone = back.sent[back.lost & (back.sent != NA)]
         lost_answers_ns = np.sort(transfer.receiver_time(receiver["time_ns"][gone]))
+        if view is Viewpoint.BOTH_ENDS and not answers.lag_ns.any():  # no timestamps show it
+            answers = replace(answers, lag_ns=_lag_ns(transfer, back, answers.row))
     return Observed(
         view=view,
         begin_ns=begin,
@@ -192,6 +195,20 @@ def answers_of(transfer: Transfer, time: Array) -> Answers:
         row=rows,
         lag_ns=stamp_lag_ns(table, transfer.acks, rows),
     )
+
+
+def _lag_ns(transfer: Transfer, back: Pairs, rows: Array) -> Array:
+    """Return how much longer each ACK took from the other capture to this one than the fastest: int64, ns.
+
+    One that is not in both captures is taken to have had the delay of the one before it.
+    """
+    known = (back.sent != NA) & (back.arrived != NA)
+    lag = np.full(len(transfer.sender), NA, dtype=np.int64)
+    way = transfer.time_ns[back.arrived[known]] - transfer.came_ns[back.sent[known]]
+    lag[back.arrived[known]] = way - way.min() if len(way) else way
+    chosen = lag[rows]
+    last = np.maximum.accumulate(np.where(chosen != NA, np.arange(len(chosen)), 0))
+    return np.maximum(chosen[last], 0)
 
 
 def opening(transfer: Transfer) -> tuple[int, int, int | None]:

@@ -17,6 +17,7 @@ from multitracer.analysis.intervals import places
 from multitracer.diagnosis.limits.names import LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
+from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.observed import Observed
@@ -280,6 +281,9 @@ def _follow_at_once(seen: Observed, came_ns: Array) -> Array:
 
 _ANSWERED = 0.8
 """Minimum part of the shortest round trip between a retransmission and its answer."""
+_LATE_NS, _LATE_ROUNDS = 500 * NS_PER_MS, 4
+"""Maximum time between a retransmission and its answer, in ns and in round trips, though ACKs wait in queues; after a
+longer one something else was answered. Not measured alone."""
 _TRIES_AT_RECEIVER = 3
 """A gap of this many minimum timeouts contains at least one lost retransmission, because the timeouts double."""
 _FEWEST_MISSING = 3
@@ -347,8 +351,10 @@ def _at_sender(seen: Observed) -> list[tuple[int, int, int, int]]:
     end, is_ended = np.append(came, seen.end_ns)[answer + 1], answer + 1 < len(came)
     of = np.repeat(np.arange(len(first)), last - first)
     in_time = np.add.reduceat(time <= end[of] - int(_ANSWERED * seen.floor_ns), first, dtype=np.int64)
-    failed = np.where(is_ended, in_time - 1, last - first)
-    over = np.where(is_ended & (in_time > 0), time[first + np.maximum(in_time - 1, 0)], end)
+    tried_ns = time[first + np.maximum(in_time - 1, 0)]
+    is_answer = end - tried_ns <= max(_LATE_NS, int(_LATE_ROUNDS * seen.floor_ns))  # else the last one failed, too
+    failed = np.where(is_ended, in_time - is_answer, last - first)
+    over = np.where(is_ended & (in_time > 0), np.where(is_answer, tried_ns, end - seen.floor_ns), end)
     holes = []
     for at in np.flatnonzero(failed > 0).tolist():
         group, part = tries[first[at] : first[at] + failed[at]], LimitSubtype.NONE

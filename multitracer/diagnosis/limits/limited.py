@@ -335,11 +335,13 @@ def of_both_directions(one: Limited) -> Limited:
     own, place = one.cells, one.transfer.at_sender
     if one.view is Viewpoint.NOWHERE or one.account.is_logged or not len(own.begin):
         return one
-    directions, row = place.capture.analysis.directions, 2 * (place.connection - 1) + (not place.reverse)
+    its = one.transfer.at_receiver or place  # the sender of the other direction: some of its data never came here
+    directions, row = its.capture.analysis.directions, 2 * (its.connection - 1) + (not its.reverse)
     if not directions["unique_bytes"][row]:
         return one
     asks = (own.limit == Limit.APPLICATION) & np.isin(own.part, (LimitSubtype.PEER, LimitSubtype.REPAIR))
-    rest_ns = max(int(directions["last_payload_ns"][row] - own.end[-1]), 0)
+    last_ns = one.transfer.receiver_time(directions["last_payload_ns"][row : row + 1])
+    rest_ns = max(int(last_ns[0] - own.end[-1]), 0)
     waited_ns = max(int((own.end - own.begin)[asks].sum()), rest_ns)
     is_long = waited_ns > _WORTH_FOLLOWING * (int(own.end[-1] - own.begin[0]) + rest_ns)
     if not is_long and not directions["retransmitted_bytes"][row]:

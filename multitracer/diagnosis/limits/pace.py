@@ -117,7 +117,7 @@ class _Clock(NamedTuple):
     """Most bursts were released by no ACK: a writer or a pacer released them."""
 
 
-def pace(seen: Observed, window: Spans, buffer: Spans, link: Spans) -> Pace:
+def pace(seen: Observed, window: Spans, buffer: Spans, steady: Spans, link: Spans) -> Pace:
     """Return on whose clock data left.
 
     Parameters
@@ -125,6 +125,8 @@ def pace(seen: Observed, window: Spans, buffer: Spans, link: Spans) -> Pace:
     seen : Observed
     window, buffer : Spans
         When the advertised window, or the send buffer, was full: what ends such an interval is not the application.
+    steady : Spans
+        When the amount in flight was constant in each round trip.
     link : Spans
         When the link seems to be busy.
     """
@@ -146,6 +148,7 @@ def pace(seen: Observed, window: Spans, buffer: Spans, link: Spans) -> Pace:
     spare, returns = share < _HALF, _returns(seen, blocks)
     is_full = window.total_ns >= _HALF * (seen.end_ns - seen.opened_ns)
     full = window.union(constant) if is_full else constant
+    full = full.union(steady) if seen.view is Viewpoint.RECEIVER else full  # which does not know the flight exactly
     is_even = returns & (full.overlap_ns(*blocks) >= _HALF * blocks.length_ns)
     too_long = spare & (link.overlap_ns(*blocks) > _CLAIM * needed_ns)
     doubtful = too_long & ((clock.writer & (per_octet is not None)) | (clock.alone & returns & _varies(seen, bursts)))
@@ -177,9 +180,10 @@ def _constant_flight(seen: Observed, bursts: _Bursts) -> Spans:
     moved = rate * float(np.diff(np.quantile(trips, (_TAIL, 1 - _TAIL)))[0])  # by so much a writer's data in flight
     is_constant = float((np.abs(flight - top) <= seen.mss_bytes).mean()) >= _NEARLY_ALL
     is_constant &= moved >= _MOVED_SEGMENTS * seen.mss_bytes and top - low < _HALF * moved
-    last = seen.answers.time_ns[np.maximum(seen.last_answer(bursts.begin), 0)]
-    filled = (bursts.begin - last <= _WOKEN_NS) | (before >= _NEVER_EMPTY * top)
-    if not is_constant or float(filled.mean()) < 1 - _QUARTILE:
+    last = np.maximum(seen.last_answer(bursts.begin), 0)
+    filled = (bursts.begin - seen.answers.time_ns[last] <= _WOKEN_NS) | (before >= _NEVER_EMPTY * top)
+    filled &= seen.answers.payload[last] <= 0  # else it answers a request
+    if not is_constant or float(filled.mean()) < _HALF:
         return Spans.none()
     full = seen.moments_sent - np.maximum(seen.moments_acknowledged, 1) >= _NEVER_EMPTY * top
     return _clipped(Spans.of(seen.moments_ns[:-1][full[:-1]], seen.moments_ns[1:][full[:-1]]), seen)
@@ -383,8 +387,8 @@ def ack_queue(seen: Observed) -> Spans:
 
     Only the part of a delay that lasts for a round trip counts, as for data (`link`).
     """
-    time, lag_ns = seen.answers.time_ns, seen.answers.lag_ns
-    if seen.view is Viewpoint.RECEIVER or not lag_ns.any() or seen.end_ns <= seen.opened_ns:
+    time, lag_ns = _echo_lags(seen) if seen.view is Viewpoint.RECEIVER else (seen.answers.time_ns, seen.answers.lag_ns)
+    if not lag_ns.any() or seen.end_ns <= seen.opened_ns:
         return Spans.none()
     here, width = np.arange(len(time)), max(seen.floor_ns, _LASTING_NS)
     after = np.maximum(places(time, time + width, "right"), here + 1)
@@ -397,6 +401,15 @@ def ack_queue(seen: Observed) -> Spans:
     edges = zip(*(np.searchsorted(time, edge) for edge in queued), strict=True)
     grows = [_spread(lag_ns[first : last + 1]) >= _QUEUE_SPREAD for first, last in edges]
     return _clipped(queued.where(np.array(grows, dtype=bool)), seen)
+
+
+def _echo_lags(seen: Observed) -> tuple[Array, Array]:
+    """Return when the first segment that echoes each ACK was sent, and how much later than that ACK was due; in ns."""
+    if seen.echoed_ns is None:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    first = np.flatnonzero((seen.echoed_ns != NA) & (np.diff(seen.echoed_ns, prepend=NA) != 0) & ~seen.sends.again)
+    time = seen.sends.time_ns[first]
+    return time, np.maximum(time - seen.echoed_ns[first], 0)
 
 
 def _spread(values: Array) -> float:

@@ -96,7 +96,7 @@ class RuleEvidence:
             out, hole, window = outages(seen), holes(seen, still), full_window(seen)
             buffer, cwnd = full_buffer(seen), full_congestion_window(seen)
         link = link_of()
-        whose = pace(seen, window.spans, buffer, link.spans)
+        whose = pace(seen, window.spans, buffer, steady, link.spans)
         link = link.without(whose.refuted).behind(whose.host, seen)
         slow = slow_start(seen, link.spans, idle_gap.spans)
         return cls(out, link, hole, window, buffer, cwnd, steady, idle_gap, slow, missing, still.unexplained, whose)

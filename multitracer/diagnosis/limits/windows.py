@@ -12,6 +12,7 @@ import numpy as np
 
 from multitracer.diagnosis.chance import chance
 from multitracer.diagnosis.limits.gaps import ROUND, gaps, writes_alone
+from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _FEWEST_ROUNDS = 7  # of one height: fewer may be alike by chance (limits.md)
 _SPREAD = 0.12  # part of the height by which these rounds may differ (limits.md) ...
 _SPREAD_SEGMENTS = 2  # ... or so many segments: a flight ends within a segment of its window (limits.md)
+_SILENT_ROUNDS = 3
+"""A receiver knows the shortest round trip: this many in a row may be without sends where the path's delay varies."""
 _SMOOTHED = 5  # rounds: their median drops two heights that ticks misplaced. Not measured alone
 _WOKEN_NS = 5 * NS_PER_MS  # a program that is woken writes within this time on a busy host. Not measured
 _SOON_NS = NS_PER_MS // 5  # on a quiet one: 0.02 to 0.16 ms in 12 of 13 refills of known send buffers
@@ -123,7 +126,9 @@ def steady_flight(seen: Observed, missing: Spans) -> Spans:
     congestion window looks the same.
     """
     marked = seen.answers.time_ns[seen.answers.marked]
-    troubles = [seen.sends.time_ns[seen.sends.again], marked, missing.begin]
+    is_inferred = seen.view is Viewpoint.RECEIVER  # its sends and ACKs are placed by ticks, or by arrivals
+    again = seen.sends.needed | (seen.sends.missing > 0) if is_inferred else seen.sends.again
+    troubles = [seen.sends.time_ns[again], marked, missing.begin]
     first = min((int(each[0]) for each in troubles if len(each)), default=seen.end_ns + 1)
     fresh = seen.fresh[seen.sends.time_ns[seen.fresh] < first]
     time = seen.sends.time_ns[fresh]
@@ -133,10 +138,12 @@ def steady_flight(seen: Observed, missing: Spans) -> Spans:
     place, number = _places((time - time[0]) // width)
     top = np.zeros(int(place[-1]) + 1, dtype=np.int64)  # the highest flight of each, 0 without sends
     np.maximum.at(top, place, seen.outstanding(time))
-    if seen.slack_ns and len(top) >= _SMOOTHED:  # times are in ticks: ACKs count as come, or as not come
+    if is_inferred and len(top) >= _SMOOTHED:  # ACKs count as come, or as not come
         padded = np.pad(top, _SMOOTHED // 2, mode="edge")
         around = np.lib.stride_tricks.sliding_window_view(padded, _SMOOTHED)
         top = np.where(top > 0, np.median(around, axis=1).astype(np.int64), 0)
+        last = np.maximum.accumulate(np.where(top > 0, np.arange(len(top)), 0))
+        top = np.where(np.arange(len(top)) - last <= _SILENT_ROUNDS, top[last], 0)
     return _constant(top, time[0] + number * width, seen)
 
 

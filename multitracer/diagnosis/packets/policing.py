@@ -98,12 +98,21 @@ class Policing:
     def _mine(self) -> Carried | None:
         """The segments with those losses that a policer may have caused: not at a full queue of the link.
 
-        It is None if these losses are few, or if the packets before them had a queueing delay.
+        It is None if these losses are few.
         """
         causes = self._carried.losses if len(self._carried.lost) >= _MIN_SUSPECTED else None
-        if causes is None or causes.is_congestion or not _is_without_delay(self._carried, causes):
+        if causes is None or causes.is_congestion:
             return None
         return replace(self._carried, lost=self._carried.lost[~_at_full_queue(self._carried)])
+
+    @cached_property
+    def _waited(self) -> bool:
+        """Whether the packets before the losses had a queueing delay.
+
+        A link behind a policer queues what a full bucket passes at once: then only even tokens show the policer.
+        """
+        causes = self._carried.losses
+        return causes is None or not _is_without_delay(self._carried, causes)
 
     @cached_property
     def _stream(self) -> ArrivedStream | None:
@@ -122,11 +131,11 @@ class Policing:
         stream, of = self._stream, self._bucket
         if stream is None or of is None or of.explained < _EXPLAINED:
             return None
-        fits = of.stretches >= _MIN_STRETCHES and of.too_many <= _TOO_MANY
-        fits &= rounds(mine, mine.lost) >= _MIN_ROUNDS
+        lasts, even = rounds(mine, mine.lost) >= _MIN_ROUNDS, is_even(stream)
+        fits = lasts and (even if self._waited else of.stretches >= _MIN_STRETCHES and of.too_many <= _TOO_MANY)
         link = _link_rate(mine)
         faster = _FASTER if mine.transfer.data_pairs is not None else _FASTER_BY_ACKS
-        if not (fits or is_even(stream)) or link <= faster * of.rate:
+        if not (fits or (even and not self._waited)) or link <= faster * of.rate:
             return None
         speed, first_ns = mine.transfer.speed, int(mine.sent_ns[mine.lost[0]])
         segments, last = mine.segments, int(mine.lost[-1])
@@ -140,7 +149,7 @@ class Policing:
     def is_suspected(self) -> bool:
         """Whether a policer may have lost the packets, with fewer losses or uncertain tokens."""
         mine = self._mine
-        if mine is None or len(mine.lost) < _MIN_SUSPECTED:
+        if mine is None or self._waited or len(mine.lost) < _MIN_SUSPECTED:
             return False
         stream, of = self._stream, self._bucket
         if stream is None:
@@ -186,7 +195,8 @@ def policer_of_arrivals(
     if of is None or of.explained < _EXPLAINED or took_s * NS_PER_S < _MIN_ROUNDS * max(round_trip_ns, 1):
         return None
     link = _fastest_train(arrived)
-    if of.stretches < _MIN_STRETCHES or of.too_many > _TOO_MANY or link <= _FASTER * of.rate:
+    fits = of.stretches >= _MIN_STRETCHES and of.too_many <= _TOO_MANY
+    if not (fits or is_even(stream)) or link <= _FASTER * of.rate:
         return None
     tail = (float(arrived.time_s[-1] - arrived.time_s[lost[-1]]), float(arrived.size[lost[-1] + 1 :].sum()))
     begin, end = ((begin_ns + (first_s + each) * NS_PER_S).astype(np.int64) for each in used(stream, of, tail))
