@@ -68,7 +68,7 @@ drives: debian $(VENV)/.developer  ## rehearse drives with planted faults and ju
 soak: debian $(VENV)/.developer  ## capture for SOAK_MINUTES, then a day in fast forward: nothing may grow
 	$(IN_VENV) tests.soak --minutes $(SOAK_MINUTES)
 
-fuzz: $(VENV)/.developer  ## feed the readers broken captures for FUZZ_SECONDS, the crate as long, and properties 1,000 examples
+fuzz: $(VENV)/.developer  ## feed the readers broken captures and hostile logs for FUZZ_SECONDS, the crate as long, and properties 1,000 examples
 	MULTITRACER_FUZZ_SECONDS=$(FUZZ_SECONDS) $(IN_VENV) pytest -m fuzz -rP -n $(JOBS) --timeout 0 $(PYTEST_ARGS)
 	HYPOTHESIS_PROFILE=fuzz $(IN_VENV) pytest -m hypothesis -n $(JOBS) --timeout 0 $(PYTEST_ARGS)
 	! command -v cargo || MULTITRACER_FUZZ_SECONDS=$(FUZZ_SECONDS) MULTITRACER_FUZZ_SEED=$$(date +%s) cargo test --profile checks $(CHECKS) --test damage -- --nocapture

@@ -8,7 +8,6 @@ docs/clock.md lists the keys.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -19,7 +18,7 @@ from multitracer.units import NS_PER_S
 from parsers._format import Format, Match
 from parsers._text.collector_log import LATEST_NS, is_time
 from parsers._text.lines import LogLines
-from parsers._text.times import Rows
+from parsers._text.times import Rows, decimal_of, integer, nearest, noted, parsed_object
 
 if TYPE_CHECKING:
     from multitracer.tables import Document, Table
@@ -65,8 +64,10 @@ def _vouched_for_by_chrony(record: Document) -> Document:
     fields = tracking.split(",") if isinstance(tracking, str) else []
     if record.get("synchronized") == 1 or len(fields) < _CHRONY_FIELDS or fields[13] != "Normal":
         return record
-    offset_s, delay_s, dispersion_s = (float(fields[i]) for i in (4, 10, 11))
-    bound_ns = round((abs(offset_s) + delay_s / 2 + dispersion_s) * NS_PER_S)
+    offset_s, delay_s, dispersion_s = (decimal_of(fields[i]) for i in (4, 10, 11))
+    if offset_s is None or delay_s is None or dispersion_s is None:
+        return record
+    bound_ns = nearest((abs(offset_s) + delay_s / 2 + dispersion_s) * NS_PER_S)
     return record | {"synchronized": 1, "max_error_ns": bound_ns, "offset_ns": 0}
 
 
@@ -74,7 +75,7 @@ def _ptp_off_ns(record: Document, before: int) -> int:
     """Return the last offset from the master that linuxptp stated: it is read only once a minute."""
     status = record.get("ptp")
     match = _PTP_OFFSET.match(status) if isinstance(status, str) else None
-    return abs(int(match[1])) if match else before
+    return abs(integer(match[1])) if match else before
 
 
 def _doubted_by_ptp(record: Document, off_ns: int) -> Document:
@@ -120,11 +121,11 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     rows, tags, ptp_off_ns = Rows(CLOCK_READINGS, _COLUMNS), {}, 0
     for text in lines:
         try:
-            record = json.loads(text)
+            record = parsed_object(text)
             ptp_off_ns = _ptp_off_ns(record, ptp_off_ns)
             rows.append(*_row(record, lines.number, ptp_off_ns))
             tags[lines.number] = _tag(record)
-        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             lines.skip("not a clock reading")
     if not len(rows):
         raise FormatError(path, "no line of the file is a clock reading")
@@ -140,7 +141,8 @@ def in_order_of_log(rows: Rows, tags: dict[int, str], provenance: Document) -> T
     """Return the readings as they were logged; the provenance holds the sync probe's tag of each, or ""."""
     table = rows.table({})  # in order of realtime, which a clock that was set back is not
     table = table.take(table["line"].argsort(kind="stable"))
-    table.provenance |= provenance | {"tags": [tags[line] for line in table["line"].tolist()]}
+    unusable = table.provenance.get("missing", {})
+    table.provenance = noted(provenance, unusable) | {"tags": [tags[line] for line in table["line"].tolist()]}
     return table
 
 

@@ -16,9 +16,9 @@ from multitracer.schemas.application import APPLICATION_RATE, LAYER, PINGS
 from multitracer.units import NS_PER_S
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
-from parsers._text.json_log import documents, real, section, words
+from parsers._text.json_log import documents, section, words
 from parsers._text.lines import LogLines
-from parsers._text.times import time_ns
+from parsers._text.times import real, time_ns
 
 if TYPE_CHECKING:
     from multitracer.tables import Document, Table
@@ -68,19 +68,19 @@ class _Result:
 
     def _sample(self, run: int, series: str, unit: str, sample: Document) -> bool:
         """Use one sample; return whether it holds a value."""
-        at_s = real(sample.get("t"), most=_LATEST_S)
+        at_s = self._lines.real(sample, "t", most=_LATEST_S)
         if at_s is None:
             return False
         at_ns = round(at_s * 1e6) * 1000  # what a float of seconds holds
         own = {"run": run, "source": "flent", "series": series}
-        value = real(sample.get("val"))
+        value = self._lines.real(sample, "val")
         if unit == "ms":
             if value is not None:
                 self.pings.append({**own, "time_ns": at_ns, "rtt_s": value / _MS_PER_S})
             return value is not None
-        values = _sender(sample)
+        values = self._sender(sample)
         if unit == "Mbits/s" and value is not None:
-            lasted_s = real(sample.get("dur"), most=_LONGEST_S)
+            lasted_s = self._lines.real(sample, "dur", most=_LONGEST_S)
             values |= {"rate_bps": value * _MEGA}
             if lasted_s:
                 lasted_ns = round(lasted_s * NS_PER_S)
@@ -90,12 +90,11 @@ class _Result:
             self.rates.append({**own, "direction": _direction(series), "time_ns": at_ns, **values})
         return bool(values)
 
-
-def _sender(sample: Document) -> Document:
-    """Return what `ss` showed of the sender's socket: flent has rates in Mbit/s and times in ms."""
-    numbers = {name: number for name in _OF_SS if (number := real(sample.get(name))) is not None}
-    values: Document = {_OF_SS[name][0]: number * _OF_SS[name][1] for name, number in numbers.items()}
-    return values | ({"cwnd_segments": int(values["cwnd_segments"])} if "cwnd_segments" in values else {})
+    def _sender(self, sample: Document) -> Document:
+        """Return what `ss` showed of the sender's socket: flent has rates in Mbit/s and times in ms."""
+        numbers = {name: number for name in _OF_SS if (number := self._lines.real(sample, name)) is not None}
+        values: Document = {_OF_SS[name][0]: number * _OF_SS[name][1] for name, number in numbers.items()}
+        return values | ({"cwnd_segments": int(values["cwnd_segments"])} if "cwnd_segments" in values else {})
 
 
 _OF_SS = {

@@ -8,7 +8,6 @@ include/trace/events/tcp.h of Linux, Documentation/trace/ftrace.rst.
 
 from __future__ import annotations
 
-import json
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, BinaryIO
@@ -23,7 +22,7 @@ from multitracer.units import NS_PER_US
 from parsers._format import Format, Match
 from parsers._text.collector_log import ClockPairs
 from parsers._text.lines import LogLines
-from parsers._text.times import Rows, address, decimal_ns, filled
+from parsers._text.times import MOST, Rows, address, decimal_ns, integer, natural, parsed_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,15 +72,12 @@ class _Log:
         elif match := _EVENT.search(text):
             self._event(match)
         elif match := _LOST.search(text):
-            self.lost += int(match[1][:9])
+            self.lost += min(integer(match[1]), MOST)
         elif text.strip() and not text.startswith("#"):
             self.lines.skip("not an event")
 
     def _comment(self, text: str) -> None:
-        try:
-            record = json.loads(text)
-        except (ValueError, RecursionError):
-            record = None
+        record = parsed_json(text)
         if not isinstance(record, dict):
             self.lines.skip("not a record of our collector")
             return
@@ -108,21 +104,21 @@ class _Log:
 
     def _probe(self, time_ns: int, fields: Mapping[str, str]) -> None:
         ends = _pair(fields["src"], fields["dest"])
-        nxt, una = (_number(fields[name], 16) for name in ("snd_nxt", "snd_una"))
-        srtt, ssthresh = _number(fields["srtt"]), _number(fields["ssthresh"])
+        nxt, una = (natural(fields[name], base=16, most=_SEQUENCE - 1) for name in ("snd_nxt", "snd_una"))
+        srtt, ssthresh = _natural(fields["srtt"]), _natural(fields["ssthresh"])
         self.probes.append(
             time_ns,
             *ends,
-            int(fields.get("sock_cookie", "0")[:16], 16),
-            _number(fields["snd_cwnd"]),
+            natural(fields.get("sock_cookie", "0"), base=16, most=(1 << 64) - 1),
+            _natural(fields["snd_cwnd"]),
             NA if ssthresh >= INFINITE_SSTHRESH else ssthresh,
             srtt * NS_PER_US if srtt else NOT_A_TIME,
             una,
             nxt,
             (nxt - una) % _SEQUENCE,
-            _number(fields["snd_wnd"]),
-            _number(fields["rcv_wnd"]) if "rcv_wnd" in fields else NA,
-            _number(fields.get("data_len") or fields["length"]),
+            _natural(fields["snd_wnd"]),
+            _natural(fields["rcv_wnd"]) if "rcv_wnd" in fields else NA,
+            _natural(fields.get("data_len") or fields["length"]),
         )
 
     def _retransmission(self, time_ns: int, fields: Mapping[str, str]) -> None:
@@ -132,7 +128,7 @@ class _Log:
         self.events.append(time_ns, TcpEvent.RETRANSMISSION, *_socket(fields), number, NA, left)
 
     def _ca_state(self, time_ns: int, fields: Mapping[str, str]) -> None:
-        state = _number(fields["cong_state"])
+        state = _natural(fields["cong_state"])
         self.events.append(time_ns, TcpEvent.CA_STATE, *_socket(fields), NA, state, NA)
 
     def tables(self) -> dict[str, Table]:
@@ -154,17 +150,11 @@ class _Log:
         probes["read_after_ns"] = probes["time_ns"] + _ROUNDING_NS
         probes["method"] = np.full(len(probes["time_ns"]), ReadBy.TCP_PROBE, dtype=np.uint8)
         probes["state"] = np.full(len(probes["time_ns"]), TcpState.ESTABLISHED)
-        return {
-            "tcp_state": filled(TCP_STATE, probes, provenance),
-            "tcp_events": filled(TCP_EVENTS, events, provenance),
-        }
+        return {"tcp_state": self.probes.table(provenance, probes), "tcp_events": self.events.table(provenance, events)}
 
 
-def _number(text: str, base: int = 10) -> int:
-    value = int(text[:12], base)
-    if not 0 <= value < _SEQUENCE:
-        raise ValueError(f"the number {text} does not fit into 32 bits")
-    return value
+def _natural(text: str) -> int:
+    return natural(text, most=_SEQUENCE - 1)
 
 
 def _end(text: str) -> tuple[str, str]:
@@ -189,9 +179,9 @@ def _socket(fields: Mapping[str, str]) -> tuple[object, ...]:
 
 def _endpoints(local: tuple[str, str], remote: tuple[str, str]) -> tuple[object, ...]:
     (version, here), (other, there) = address(local[0]), address(remote[0])
-    ports = _number(local[1]), _number(remote[1])
-    if version != other or not all(0 <= port < 1 << 16 for port in ports):
-        raise ValueError("the IP addresses or the ports of the two endpoints are not valid")
+    ports = natural(local[1], most=0xFFFF), natural(remote[1], most=0xFFFF)
+    if version != other:
+        raise ValueError("the IP addresses of the two endpoints are not of one version")
     return version, here, ports[0], there, ports[1]
 
 

@@ -23,6 +23,7 @@ from parsers._format import HEAD_BYTES, Format, Match
 from parsers._text.collector_log import Sparse
 from parsers._text.column_map import WORDS, column_map
 from parsers._text.mapped_log import read_mapped
+from parsers._text.times import decimal_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -268,11 +269,8 @@ class _Results:
         return "" if text in _MISSING else text
 
     def _number_in(self, fields: list[str], name: str) -> float | None:
-        try:
-            value = float(self._text(fields, name))
-        except ValueError:
-            return None
-        return value if 0 <= value < _MOST else None
+        value = decimal_of(self._text(fields, name))
+        return value if value is not None and 0 <= value < _MOST else None
 
     def tables(self, radio: Table) -> dict[str, Table]:
         """Return `markers`, `pings` and `application_sums`, as far as the log has them."""

@@ -79,14 +79,15 @@ class _Log:
         self.reports += 1
         if kind == "TPV":
             stamp = date_line(before) if before else None
-            time_ns = stamp.time_ns if stamp else fix.get("fix_time_ns")
+            time_ns = self._lines.time_of(stamp) if stamp else fix.get("fix_time_ns")
             fix = self._nowhere.drop(fix)
             self._rows.append({"source": "gpsd", "line": self._lines.number, "time_ns": time_ns, **fix})
             self._located = self._located or fix.get("lat_deg") is not None
 
     def _sentence(self, text: str, before: str) -> None:
         stamp = date_line(before) if before else None
-        stamps = {"line": self._lines.number} | ({"time_ns": stamp.time_ns} if stamp else {})
+        time_ns = self._lines.time_of(stamp)
+        stamps = {"line": self._lines.number} | ({} if time_ns is None else {"time_ns": time_ns})
         try:
             kind, fields = sentence(text)
         except NmeaError as error:

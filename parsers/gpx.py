@@ -7,7 +7,6 @@ and points without a time, are counted but not read. Source: topografix.com/GPX/
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -15,11 +14,11 @@ from multitracer.errors import FormatError
 from multitracer.schemas.radio import MARKERS, POSITION
 from multitracer.words import count
 from parsers._format import Format, Match
-from parsers._text.collector_log import Sparse
+from parsers._text.collector_log import Nowhere, Sparse
 from parsers._text.column_map import RANGES
 from parsers._text.lines import ZONELESS, LogLines
 from parsers._text.mapped_log import Jumps
-from parsers._text.times import Rows, time_ns
+from parsers._text.times import Rows, decimal_of, time_ns
 from parsers._text.xml_reader import XmlReader, XmlRefusedError
 
 if TYPE_CHECKING:
@@ -48,9 +47,7 @@ class _Reader(XmlReader):
         self.positions = Sparse(POSITION)
         self.markers = Rows(MARKERS, ("time_ns", "line", "note"))
         self.jumps = Jumps()
-        self.impossible: dict[str, int] = {}
-        """Number of impossible values, by column."""
-        self.nowhere = 0
+        self.nowhere = Nowhere()
         self._point: Document | None = None
         self._begin = 0
 
@@ -99,21 +96,12 @@ class _Reader(XmlReader):
         for name in ("lat_deg", "lon_deg", *dict.fromkeys(_NUMBERS.values())):
             if point.get(name):
                 values[name] = self._number(name, str(point[name]))
-        if values.get("lat_deg") == 0.0 == values.get("lon_deg"):
-            self.nowhere += 1
-            for name in ("lat_deg", "lon_deg"):
-                values[name] = None
-                self.impossible[name] = self.impossible.get(name, 0) + 1
-        return values
+        return self.nowhere.drop(values)
 
     def _number(self, name: str, text: str) -> float | None:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        minimum, most = RANGES[name]
-        if not minimum <= value <= most:
-            self.impossible[name] = self.impossible.get(name, 0) + 1
+        value, (minimum, most) = decimal_of(text), RANGES[name]
+        if value is None or not minimum <= value <= most:
+            self._lines.drop(name)
             return None
         return int(value) if name in _COMPLETE else value
 
@@ -143,12 +131,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     lines.damage = why
     for sentence in reader.jumps.sentences():
         lines.warn(sentence)
-    if reader.nowhere:
-        lines.warn(
-            f"{count(reader.nowhere, 'position')} with latitude and longitude 0 (the receiver had no "
-            "position): set to missing"
-        )
-    provenance = lines.provenance(path, FORMAT.name, missing=reader.impossible)
+    provenance = lines.provenance(path, FORMAT.name, missing=reader.nowhere.note(lines))
     tables = {"position": reader.positions.table(provenance)}
     return tables | ({"markers": reader.markers.table(provenance)} if len(reader.markers) else {})
 

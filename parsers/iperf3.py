@@ -16,9 +16,9 @@ from multitracer.schemas.application import APPLICATION_RATE, APPLICATION_SUMS, 
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
-from parsers._text.json_log import complete, documents, members, real, section, words
+from parsers._text.json_log import documents, members, section, words
 from parsers._text.lines import LogLines
-from parsers._text.times import address
+from parsers._text.times import address, complete, real
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,12 +70,12 @@ class Iperf3Log:
         """Use one test."""
         self._run = run
         start = section(test, "start")
-        begin_s = real(section(start, "timestamp").get("timesecs"), most=_LATEST_S)
+        begin_s = self._lines.real(section(start, "timestamp"), "timesecs", most=_LATEST_S)
         self._begin_ns = None if begin_s is None else int(begin_s) * NS_PER_S
         self._ends = {str(each.get("socket")): _endpoints(each) for each in members(start, "connected")}
         options = section(start, "test_start")
         self._reverse = bool(options.get("reverse"))
-        self._omit_s = real(options.get("omit"), most=_LONGEST_S) or 0.0
+        self._omit_s = self._lines.real(options, "omit", most=_LONGEST_S) or 0.0
         if begin_s is None:
             self._lines.warn("an iperf3 test in this file has no start time, so its rows have no times")
         if error := words(test.get("error"), 200):
@@ -137,16 +137,16 @@ class Iperf3Log:
         if stamps is None:
             self._lines.skip("an interval has no times")
             return
-        rtt, rttvar = (real(stream.get(name)) for name in ("rtt", "rttvar"))
+        rtt, rttvar = (self._lines.real(stream, name) for name in ("rtt", "rttvar"))
         self.rates.append(
             {
                 **stamps,
                 "direction": self._direction(stream.get("sender")),
-                "bytes": complete(stream.get("bytes")),
-                "rate_bps": real(stream.get("bits_per_second")),
-                "retransmitted_segments": complete(stream.get("retransmits")),
-                **_of_datagrams(stream),
-                "cwnd_bytes": complete(stream.get("snd_cwnd")),
+                "bytes": self._lines.complete(stream, "bytes"),
+                "rate_bps": self._lines.real(stream, "bits_per_second"),
+                "retransmitted_segments": self._lines.complete(stream, "retransmits"),
+                **self._of_datagrams(stream),
+                "cwnd_bytes": self._lines.complete(stream, "snd_cwnd"),
                 "rtt_s": rtt / _US_PER_S if rtt else None,  # 0: the kernel has measured none
                 "rttvar_s": rttvar / _US_PER_S if rtt and rttvar is not None else None,
                 "omitted": int(omitted),
@@ -163,10 +163,10 @@ class Iperf3Log:
                 **stamps,
                 "reporter": reporter or key,
                 "direction": self._direction(count.get("sender")),
-                "bytes": complete(count.get("bytes")),
-                "rate_bps": real(count.get("bits_per_second")),
-                "retransmitted_segments": complete(count.get("retransmits")),
-                **_of_datagrams(count),
+                "bytes": self._lines.complete(count, "bytes"),
+                "rate_bps": self._lines.real(count, "bits_per_second"),
+                "retransmitted_segments": self._lines.complete(count, "retransmits"),
+                **self._of_datagrams(count),
             }
         )
 
@@ -177,7 +177,7 @@ class Iperf3Log:
 
     def _stamps(self, stream: Document, *, from_s: float) -> Document | None:
         """Return the times of a count, in seconds after these: what is omitted is not counted."""
-        since, until = (real(stream.get(name), most=_LONGEST_S) for name in ("start", "end"))
+        since, until = (self._lines.real(stream, name, most=_LONGEST_S) for name in ("start", "end"))
         if since is None or until is None or until < since:
             return None
         since, until = from_s + since, from_s + until
@@ -190,15 +190,14 @@ class Iperf3Log:
             "run": self._run, "source": "iperf3", "series": series, "local": local, "remote": remote,
         }  # fmt: skip
 
-
-def _of_datagrams(count: Document) -> Document:
-    """Return what the receiver of UDP counts: datagrams, those lost, and the jitter."""
-    jitter_ms = real(count.get("jitter_ms"))
-    return {
-        "packets": complete(count.get("packets")),
-        "lost_packets": complete(count.get("lost_packets")),
-        "jitter_s": None if jitter_ms is None else jitter_ms / _MS_PER_S,
-    }
+    def _of_datagrams(self, count: Document) -> Document:
+        """Return what the receiver of UDP counts: datagrams, those lost, and the jitter."""
+        jitter_ms = self._lines.real(count, "jitter_ms")
+        return {
+            "packets": self._lines.complete(count, "packets"),
+            "lost_packets": self._lines.complete(count, "lost_packets"),
+            "jitter_s": None if jitter_ms is None else jitter_ms / _MS_PER_S,
+        }
 
 
 def _carry(carried: dict[str, Document], stream: Document) -> None:
@@ -206,7 +205,8 @@ def _carry(carried: dict[str, Document], stream: Document) -> None:
     since, until = (real(stream.get(name), most=_LONGEST_S) for name in ("start", "end"))
     if stream.get("omitted") or since is None or until is None:
         return
-    known = carried.setdefault(words(stream.get("socket"), 64), {**stream, **dict.fromkeys(_COUNTS)})
+    nothing = dict.fromkeys((*_COUNTS, "bits_per_second"))
+    known = carried.setdefault(words(stream.get("socket"), 64), {**stream, **nothing})
     known |= {"start": min(known["start"], since), "end": until, "jitter_ms": stream.get("jitter_ms")}
     for name in _COUNTS:
         if (value := complete(stream.get(name))) is not None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO
 from multitracer.schemas.application import LAYER
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from parsers._format import Format, Match
-from parsers._text.lines import LogLines, date_line
+from parsers._text.lines import DateLine, LogLines, date_line
+from parsers._text.times import decimal, integer, nearest
 from parsers.iperf3 import Iperf3Log
 
 if TYPE_CHECKING:
@@ -81,25 +82,29 @@ class _Reader:
         if "Reverse mode" in text:
             start["test_start"]["reverse"] = 1
         if (line := _TIME.search(text)) and (moment := date_line(line["stamp"])):
-            start["timestamp"] = {"timesecs": moment.time_ns // NS_PER_S}
+            start["timestamp"] = self._begin(moment)
         at = rest.find("[")
         if connected := _CONNECTED.match(rest, max(at, 0)):
             ends = connected.groupdict()
             start["connected"].append(
                 {
-                    "socket": int(ends["socket"]),
+                    "socket": integer(ends["socket"]),
                     **{f"{side}_host": ends[side] for side in ("local", "remote")},
-                    **{f"{side}_port": int(ends[f"{side}_port"]) for side in ("local", "remote")},
+                    **{f"{side}_port": integer(ends[f"{side}_port"]) for side in ("local", "remote")},
                 }
             )
             if stamp is not None and stamp.has_day and "timestamp" not in start:
-                start["timestamp"] = {"timesecs": stamp.time_ns // NS_PER_S}
+                start["timestamp"] = self._begin(stamp)
         elif rest.startswith("- - -") or "- - - - -" in rest:
             test.is_summary = True
         elif count := _COUNT.match(rest, max(at, 0)):
             self._count(test, count)
         elif "iperf3: error" in text or "iperf3: interrupt" in text:
             test.document["error"] = text.partition("iperf3: ")[2][:200]
+
+    def _begin(self, stamp: DateLine) -> Document:
+        time_ns = self._lines.time_of(stamp)
+        return {} if time_ns is None else {"timesecs": time_ns // NS_PER_S}
 
     def _count(self, test: _Test, match: re.Match[str]) -> None:
         stream = _stream(match, reverse=bool(test.document["start"]["test_start"].get("reverse")))
@@ -122,26 +127,26 @@ def _stream(match: re.Match[str], *, reverse: bool) -> Document:
     role = match["role"]
     by_bytes = 1 if match["bits"] == "bits" else BITS_PER_BYTE
     stream: Document = {
-        "socket": int(match["socket"]),
-        "start": float(match["start"]),
-        "end": float(match["end"]),
-        "bytes": round(_scaled(match["bytes"], match["unit"], 1024)),
+        "socket": integer(match["socket"]),
+        "start": decimal(match["start"]),
+        "end": decimal(match["end"]),
+        "bytes": nearest(_scaled(match["bytes"], match["unit"], 1024)),
         "bits_per_second": _scaled(match["rate"], match["rate_unit"], 1000) * by_bytes,
         "omitted": "(omitted)" in rest,
         "sender": (role == "TX") if role else not reverse,
     }
     if of_udp := _DATAGRAMS.match(rest):
-        stream |= {"jitter_ms": float(of_udp["jitter_ms"]), "lost_packets": int(of_udp["lost"])}
-        stream["packets"] = int(of_udp["packets"])
+        stream |= {"jitter_ms": decimal(of_udp["jitter_ms"]), "lost_packets": integer(of_udp["lost"])}
+        stream["packets"] = integer(of_udp["packets"])
     elif of_tcp := _OF_TCP.match(rest):
-        stream["retransmits"] = int(of_tcp["retransmits"])
+        stream["retransmits"] = integer(of_tcp["retransmits"])
         if of_tcp["cwnd"]:
-            stream["snd_cwnd"] = round(_scaled(of_tcp["cwnd"], of_tcp["unit"], 1024))
+            stream["snd_cwnd"] = nearest(_scaled(of_tcp["cwnd"], of_tcp["unit"], 1024))
     return stream
 
 
 def _scaled(number: str, unit: str, base: int) -> float:
-    return float(number) * float(base ** _SUFFIXES[unit])
+    return decimal(number) * float(base ** _SUFFIXES[unit])
 
 
 def sniff(head: bytes) -> Match:

@@ -13,14 +13,14 @@ from multitracer.schemas.application import LAYER, PINGS
 from multitracer.units import NS_PER_S
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
-from parsers._text.json_log import complete, documents, members, real, section, words
+from parsers._text.json_log import documents, members, section, words
 from parsers._text.lines import LogLines
+from parsers._text.times import LATEST_NS
 
 if TYPE_CHECKING:
     from multitracer.tables import Table
 
 _SNIFFED = re.compile(rb'"(?:irtt|system_info|config|round_trips)"\s*:')
-_LATEST_NS = 1 << 62
 
 
 def sniff(head: bytes) -> Match:
@@ -44,7 +44,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         host = words(section(test, "config").get("remote_address"), 64)
         for trip in members(test, "round_trips"):
             sent = section(section(section(trip, "timestamps"), "client"), "send")
-            at_ns, rtt_ns = (complete(sent.get("wall"), most=_LATEST_NS), real(section(trip, "delay").get("rtt")))
+            at_ns, rtt_ns = (lines.complete(sent, "wall", most=LATEST_NS), lines.real(section(trip, "delay"), "rtt"))
             is_lost = str(trip.get("lost")).casefold().startswith("true")
             rtt_s = None if is_lost or not rtt_ns else rtt_ns / NS_PER_S
             rows.append({"time_ns": at_ns, "run": run, "source": "irtt", "series": host, "rtt_s": rtt_s})

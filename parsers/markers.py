@@ -5,7 +5,6 @@ Source: multitracer/recorder/supervisor.py.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -14,16 +13,16 @@ from multitracer.schemas.radio import MARKERS
 from parsers._format import Format, Match
 from parsers._text.collector_log import is_time
 from parsers._text.lines import LogLines
-from parsers._text.times import Rows
+from parsers._text.times import Rows, parsed_object
 
 if TYPE_CHECKING:
-    from multitracer.tables import Table
+    from multitracer.tables import Document, Table
 
 _COLUMNS = ("time_ns", "line", "note")
 _SNIFFED = re.compile(rb'\{"kind": ?"marker", ?"note": ?"')
 
 
-def _row(record: dict[str, object], line: int) -> tuple[object, ...]:
+def _row(record: Document, line: int) -> tuple[object, ...]:
     """Return the values of `_COLUMNS`; raise KeyError, TypeError or ValueError if they are not valid."""
     if record.get("kind") != "marker" or not is_time(record["realtime_ns"]):
         raise ValueError("the record is not a marker with a valid time")
@@ -49,8 +48,8 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     lines, rows = LogLines(stream), Rows(MARKERS, _COLUMNS)
     for text in lines:
         try:
-            rows.append(*_row(json.loads(text), lines.number))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            rows.append(*_row(parsed_object(text), lines.number))
+        except (ValueError, KeyError, TypeError, AttributeError):
             lines.skip("no marker")
     if not len(rows):
         raise FormatError(path, "no line of the file is a marker")

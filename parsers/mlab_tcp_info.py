@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 import struct
 from typing import TYPE_CHECKING, BinaryIO
@@ -23,7 +22,7 @@ from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_MS
 from parsers._format import Format, Match
 from parsers._text.lines import LogLines
-from parsers._text.times import Rows, filled, time_ns
+from parsers._text.times import Rows, parsed_json, time_ns
 from parsers.tcp_info import FROM_RECORD, variables
 
 if TYPE_CHECKING:
@@ -53,10 +52,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     blobs: list[bytes] = []
     metadata: Document = {}
     for text in lines:
-        try:
-            record = json.loads(text)
-        except (ValueError, RecursionError):
-            record = None
+        record = parsed_json(text)
         if not isinstance(record, dict):
             lines.skip("not a JSON object")
         elif isinstance(record.get("Metadata"), dict) and "RawIDM" not in record:
@@ -76,7 +72,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     columns["time_ns"] = columns["read_before_ns"]
     columns["method"] = np.full(len(blobs), ReadBy.TCP_INFO, dtype=np.uint8)
     uuid = str(metadata.get("UUID", ""))[:100]
-    return {"tcp_state": filled(TCP_STATE, columns, lines.provenance(path, FORMAT.name, uuid=uuid))}
+    return {"tcp_state": rows.table(lines.provenance(path, FORMAT.name, uuid=uuid), columns)}
 
 
 def _snapshot(record: Document) -> tuple[tuple[object, ...], bytes]:

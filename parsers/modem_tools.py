@@ -120,8 +120,8 @@ class _Log:
         if stamp is not None:
             if not stamp.rest:
                 self.flush()
-            self._stamp_ns = stamp.time_ns
-            self.jumps.take(self._lines.number, stamp.time_ns)
+            self._stamp_ns = self._lines.time_of(stamp)
+            self.jumps.take(self._lines.number, self._stamp_ns)
             text = stamp.rest
             if stamp.caveat:
                 self._lines.warn(stamp.caveat)

@@ -15,7 +15,7 @@ from multitracer.schemas.application import APPLICATION_RATE, APPLICATION_SUMS, 
 from multitracer.units import BITS_PER_BYTE, NS_PER_US
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
-from parsers._text.json_log import complete, documents, members, real, section, words
+from parsers._text.json_log import documents, members, section, words
 from parsers._text.lines import LogLines
 from parsers._text.times import time_ns
 
@@ -60,7 +60,8 @@ def _nothing() -> None:
 class _Log:
     """The rows read so far, and the last count of each test and side."""
 
-    def __init__(self) -> None:
+    def __init__(self, lines: LogLines) -> None:
+        self._lines = lines
         self.rates = Sparse(APPLICATION_RATE)
         self._last: dict[tuple[int, str, str], tuple[float, int]] = {}
         self._own: dict[tuple[int, str, str], Document] = {}
@@ -68,25 +69,26 @@ class _Log:
     def take(self, run: int, test: str, side: str, begin_ns: int | None, measurement: Document) -> None:
         """Use one measurement."""
         app, tcp = section(measurement, "AppInfo"), section(measurement, "TCPInfo")
-        elapsed_us = real(app.get("ElapsedTime") or tcp.get("ElapsedTime"), most=_LONGEST_US)
+        lines = self._lines
+        elapsed_us = lines.real(app if app.get("ElapsedTime") else tcp, "ElapsedTime", most=_LONGEST_US)
         if elapsed_us is None:
             return
         key = run, test, side
         before_us, before = self._last.get(key, (0.0, 0))
         of_kernel = "BytesAcked" if test == "download" else "BytesReceived"
-        carried = complete(app.get("NumBytes") if "NumBytes" in app else tcp.get(of_kernel))
+        carried = lines.complete(app, "NumBytes") if "NumBytes" in app else lines.complete(tcp, of_kernel)
         values: Document = {}
         if carried is not None and carried >= before and elapsed_us > before_us:
             rate_bps = (carried - before) * BITS_PER_BYTE * _US_PER_S / (elapsed_us - before_us)
             values = {"bytes": carried - before, "rate_bps": rate_bps}
             self._last[key] = elapsed_us, carried
-        rtt_us, rttvar_us = real(tcp.get("RTT")), real(tcp.get("RTTVar"))
+        rtt_us, rttvar_us = lines.real(tcp, "RTT"), lines.real(tcp, "RTTVar")
         values |= {
             "rtt_s": rtt_us / _US_PER_S if rtt_us else None,
             "rttvar_s": rttvar_us / _US_PER_S if rtt_us and rttvar_us is not None else None,
-            "cwnd_segments": complete(tcp.get("SndCwnd")),
-            "pacing_bps": _bits(tcp.get("PacingRate")),
-            "delivery_bps": _bits(tcp.get("DeliveryRate")),
+            "cwnd_segments": lines.complete(tcp, "SndCwnd"),
+            "pacing_bps": _bits(lines.real(tcp, "PacingRate")),
+            "delivery_bps": _bits(lines.real(tcp, "DeliveryRate")),
         }
         times = {
             name: None if begin_ns is None else begin_ns + round(at_us * NS_PER_US)
@@ -111,9 +113,8 @@ class _Log:
 _DIRECTION = {"download": "received", "upload": "sent"}
 
 
-def _bits(bytes_per_second: object) -> float | None:
-    rate = real(bytes_per_second)
-    return rate * BITS_PER_BYTE if rate else None
+def _bits(bytes_per_second: float | None) -> float | None:
+    return bytes_per_second * BITS_PER_BYTE if bytes_per_second else None
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
@@ -125,7 +126,8 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         If there is no measurement.
     """
     objects, damage = documents(stream, path)
-    lines, log = LogLines(stream), _Log()
+    lines = LogLines(stream)
+    log = _Log(lines)
     for each in _measurements(objects):
         log.take(*each)
     if not len(log.rates):

@@ -15,13 +15,13 @@ import numpy as np
 from multitracer.errors import FormatError
 from multitracer.protocols.position import DAY_NS, Epochs, NmeaError, sentence
 from multitracer.tables import NOT_A_TIME, Table
-from multitracer.units import NS_PER_S
 from parsers._format import Format, Match
 from parsers._text.collector_log import Positions
 from parsers._text.lines import LogLines
+from parsers._text.times import decimal_ns, ns_since_1970
 
 _BEGIN = re.compile(rb"(?<!\")(\$[A-Z]{2}[A-Z0-9]{3,8},[^*$\r\n]{0,240}\*[0-9A-Fa-f]{2})")
-_STAMP = re.compile(r"[^\d$]{0,3}(?:(?P<date>\d{4}-\d\d-\d\d)[T _](?P<time>\d\d:\d\d:\d\d)|(?P<epoch>1\d{9})(?!\d))")
+_STAMP = re.compile(r"[^\d$]{0,3}(?:(?P<date>\d{4}-\d\d-\d\d)[T _](?P<time>\d\d:\d\d:\d\d)|(?P<epoch>1[0-9]{9})(?!\d))")
 """A date and time, or seconds since 1970, in front of a sentence."""
 _SAME_DEG = 1e-5
 """Distance of two positions that are one, a metre: sentences of one fix have different numbers of decimals."""
@@ -83,13 +83,13 @@ def _stamped(text: str, tod_ns: int) -> tuple[int, int] | None:
     if match is None:
         return None
     if match["epoch"]:
-        stamp_ns = int(match["epoch"]) * NS_PER_S
+        stamp_ns = decimal_ns(match["epoch"])
     else:
         try:
             written = datetime.fromisoformat(f"{match['date']} {match['time']}")
         except ValueError:
             return None
-        stamp_ns = int(written.replace(tzinfo=UTC).timestamp()) * NS_PER_S
+        stamp_ns = ns_since_1970(written.replace(tzinfo=UTC))
     return round((stamp_ns - tod_ns) / DAY_NS), tod_ns
 
 

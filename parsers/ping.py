@@ -14,7 +14,7 @@ from multitracer.schemas.application import LAYER, PINGS
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
 from parsers._text.lines import LogLines, date_line
-from parsers._text.times import decimal_ns
+from parsers._text.times import decimal, decimal_ns
 
 if TYPE_CHECKING:
     from multitracer.tables import Table
@@ -32,6 +32,8 @@ _STAMP = re.compile(r"\[(?P<s>\d{9,11})(?:\.(?P<fraction>\d{1,9}))?\] ?")
 _BEGIN = re.compile(rb"^(?:.{0,60}[\s\]])?(?:PING \S+ |Pinging \S+ )", re.MULTILINE)
 _ANY_REPLY = re.compile(rb"(?:\d+ bytes from|Reply from) [^\n]{1,160}time[=<] ?\d", re.MULTILINE)
 _MS_PER_S = 1e3
+_LONGEST_MS = 86_400e3
+"""Longest round trip, a day: what is longer is damage."""
 
 
 def sniff(head: bytes) -> Match:
@@ -61,9 +63,9 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
             continue
         if reply and not is_named:
             host = reply["host"].partition(" (")[0][:64]
-        at_ns = _time_ns(text)
+        at_ns = _time_ns(text, lines)
         untimed += at_ns is None
-        rtt_s = float(reply["ms"].replace(",", ".")) / _MS_PER_S if reply else None
+        rtt_s = decimal(reply["ms"].replace(",", "."), most=_LONGEST_MS) / _MS_PER_S if reply else None
         if reply and reply["below"] == "<":
             lines.warn("round trips below 1 ms are read as 1 ms")
         own = {"time_ns": at_ns, "run": run, "source": "ping", "series": host}
@@ -75,14 +77,15 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     return {"pings": rows.table(lines.provenance(path, FORMAT.name))}
 
 
-def _time_ns(text: str) -> int | None:
+def _time_ns(text: str, lines: LogLines) -> int | None:
     if stamp := _STAMP.match(text):
         try:
             return decimal_ns(stamp["s"], stamp["fraction"] or "")
         except ValueError:
+            lines.drop("time_ns")
             return None
     line = date_line(text)
-    return line.time_ns if line is not None and line.has_day else None
+    return lines.time_of(line) if line is not None and line.has_day else None
 
 
 FORMAT = Format(

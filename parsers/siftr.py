@@ -20,7 +20,7 @@ from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_S, NS_PER_US
 from parsers._format import Format, Match
 from parsers._text.lines import LogLines
-from parsers._text.times import Rows, address, decimal_ns, filled
+from parsers._text.times import Rows, address, decimal_ns, natural, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,14 +92,14 @@ class _Log:
         columns["method"] = np.full(len(self.rows), ReadBy.SIFTR, dtype=np.uint8)
         if self.rows and self.units.srtt_ns is None:
             self.lines.warn("the first line of the log is missing, so the units of srtt and RTO are unknown")
-        return filled(TCP_STATE, columns, self.lines.provenance(path, FORMAT.name, facts=self.facts))
+        return self.rows.table(self.lines.provenance(path, FORMAT.name, facts=self.facts), columns)
 
 
 def _units(facts: dict[str, str]) -> _Units:
     if "hz" not in facts:
         return _Units(NS_PER_US, NS_PER_US)
     try:
-        hz, scale = int(facts["hz"]), int(facts.get("tcp_rtt_scale", "32"))
+        hz, scale = natural(facts["hz"]), natural(facts.get("tcp_rtt_scale", "32"))
         return _Units(NS_PER_S / (hz * scale), NS_PER_S / hz)
     except (ValueError, ZeroDivisionError):
         return _Units(None, None)
@@ -113,10 +113,10 @@ def _values(fields: Sequence[str], units: _Units) -> tuple[object, ...]:
         raise ValueError(f"the line has {len(fields)} fields, which is not a number of fields that siftr writes")
     seconds, _, fraction = fields[1].partition(".")
     (version, local), (other, remote) = address(fields[2]), address(fields[4])
-    ports = _number(fields[3]), _number(fields[5])
-    if version != other or max(ports) > 0xFFFF:
-        raise ValueError("the IP addresses or the ports of the two endpoints are not valid")
-    numbers = [_number(field) for field in fields[6:24]]
+    ports = natural(fields[3], most=0xFFFF), natural(fields[5], most=0xFFFF)
+    if version != other:
+        raise ValueError("the IP addresses of the two endpoints are not of one version")
+    numbers = [natural(field, most=_MOST) for field in fields[6:24]]
     ssthresh, cwnd, _, snd_wnd, rcv_wnd, _, _, state, mss, srtt, _, _, rto = numbers[:13]
     _, unsent, _, unread, flight = numbers[13:]
     return (
@@ -127,15 +127,8 @@ def _values(fields: Sequence[str], units: _Units) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _number(text: str) -> int:
-    value = int(text[:16])
-    if not 0 <= value < _MOST:
-        raise ValueError(f"the number {text} is outside the valid range")
-    return value
-
-
 def _span(steps: int, step_ns: float | None) -> int:
-    return NOT_A_TIME if step_ns is None or steps == 0 else round(steps * step_ns)
+    return NOT_A_TIME if step_ns is None or steps == 0 else nearest(steps * step_ns)
 
 
 def sniff(head: bytes) -> Match:

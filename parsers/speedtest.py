@@ -15,7 +15,7 @@ from multitracer.schemas.application import APPLICATION_SUMS, LAYER, PINGS
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
-from parsers._text.json_log import complete, documents, real, section, words
+from parsers._text.json_log import documents, section, words
 from parsers._text.lines import LogLines
 from parsers._text.times import time_ns
 
@@ -48,16 +48,18 @@ class _Log:
     def take(self, run: int, result: Document) -> None:
         """Use one result."""
         at_ns = time_ns(words(result.get("timestamp"), 64), "iso", None, self._zoneless)
+        if at_ns is None and result.get("timestamp"):
+            self._lines.drop("time_ns")
         is_ookla = isinstance(result.get("ping"), dict)
         own = {"time_ns": at_ns, "run": run, "source": "ookla" if is_ookla else "speedtst"}
         for name, direction, counter in _TRANSFERS:
             of = section(result, name)
             per_unit = BITS_PER_BYTE if is_ookla else 1
-            rate = real(of.get("bandwidth") if is_ookla else result.get(name))
-            carried = complete(of.get("bytes") if is_ookla else result.get(counter))
+            rate = self._lines.real(of, "bandwidth") if is_ookla else self._lines.real(result, name)
+            carried = self._lines.complete(of, "bytes") if is_ookla else self._lines.complete(result, counter)
             if rate is None and carried is None:
                 continue
-            elapsed_ms = real(of.get("elapsed"), most=_LONGEST_MS)
+            elapsed_ms = self._lines.real(of, "elapsed", most=_LONGEST_MS)
             until_ns = None if at_ns is None or elapsed_ms is None else at_ns + round(elapsed_ms * NS_PER_MS)
             self.sums.append(
                 {
@@ -72,7 +74,7 @@ class _Log:
 
     def _ping(self, own: Document, latency: Document, when: str) -> None:
         for name in ("low", "latency", "iqm", "high"):
-            if rtt_ms := real(latency.get(name), most=_LONGEST_MS):
+            if rtt_ms := self._lines.real(latency, name, most=_LONGEST_MS):
                 shown = "mean" if name in ("latency", "iqm") else name
                 self.pings.append({**own, "series": f"ping{when}, {shown}", "rtt_s": rtt_ms / _MS_PER_S})
 

@@ -9,7 +9,7 @@ warns. Source: misc/ss.c of iproute2 (read with 6.1).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
@@ -21,7 +21,7 @@ from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 from parsers._format import Format, Match
 from parsers._text.lines import DateLine, LogLines, date_at_end, date_line
-from parsers._text.times import Rows, address, filled, times
+from parsers._text.times import BEYOND, MOST, Rows, address, decimal, decimal_of, integer, natural, times
 
 if TYPE_CHECKING:
     from multitracer.tables import Array, Table
@@ -50,8 +50,9 @@ _FLAGS = ("ts", "sack", "ecn", "ecnseen", "fastopen")
 _POWERS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _TIMERS = {"on": 1, "keepalive": 2, "timewait": 3, "persist": 4}
 _SPAN_NS = {"ms": NS_PER_MS, "sec": NS_PER_S, "min": 60 * NS_PER_S}
-_MOST = 1 << 53
 _MOST_MS = 1e12
+_MOST_PORT = 0xFFFF
+_MOST_COOKIE = (1 << 64) - 1
 
 _COUNTS = {
     "snd_mss_bytes": "mss",
@@ -121,17 +122,14 @@ def has_variables(details: str) -> bool:
 def details_of(text: str) -> tuple[tuple[object, ...], int]:
     """Return the values of `COLUMNS` in a socket's text, and the last position in struct tcp_info among them.
 
-    Raises
-    ------
-    ValueError
-        If a value is invalid.
+    A value that is no number, or too large, is BEYOND.
     """
     details = _USERS.sub(" ", text)
     tokens = {name: (value, second) for name, value, second in _TOKEN.findall(details)}
-    rates = {name: float(value) * _POWERS[power] for name, value, power in _RATE.findall(details)}
+    rates = {name: decimal(value) * _POWERS[power] for name, value, power in _RATE.findall(details)}
     cookie, algorithm = _COOKIE.search(details), _ALGORITHM.search(details)
     values = (
-        int(cookie[1], 16) if cookie else 0,
+        natural(cookie[1], base=16, most=_MOST_COOKIE) if cookie else 0,
         algorithm[1] if algorithm and algorithm[1] not in _FLAGS else "",
         *_timer(details), *_retransmitted(tokens), _ms(tokens["rtt"][1]) if "rtt" in tokens else NOT_A_TIME,
         *_delivery(details, rates),
@@ -182,13 +180,13 @@ def _timer(details: str) -> tuple[int, int, int]:
         return NA, NOT_A_TIME, NA
     kind = _TIMERS.get(match[1], NA)
     expires = sum(_span_ns(number, unit) for number, unit in _SPAN.findall(match[2]))
-    return kind, expires, int(match[3]) if match[1] == "on" else NA
+    return kind, expires, integer(match[3]) if match[1] == "on" else NA
 
 
 def _span_ns(number: str, unit: str) -> int:
     """Return a duration of `ss` in ns; `ss` prints 4.5 seconds as "4.500ms"."""
     unit_ns = NS_PER_S if "." in number else _SPAN_NS[unit]
-    return round(float(number) * unit_ns)
+    return round((decimal_of(number) or 0.0) * unit_ns)
 
 
 def _retransmitted(tokens: dict[str, tuple[str, str]]) -> tuple[int, int]:
@@ -199,25 +197,23 @@ def _retransmitted(tokens: dict[str, tuple[str, str]]) -> tuple[int, int]:
 def _delivery(details: str, rates: dict[str, float]) -> tuple[int, int]:
     """Return the delivery rate in bytes/s, and whether the application limited it."""
     limited = 1 if _LIMITED.search(details) else NA
-    return int(rates["delivery_rate"] / BITS_PER_BYTE) if "delivery_rate" in rates else NA, limited
+    return _within(rates["delivery_rate"] / BITS_PER_BYTE, MOST) if "delivery_rate" in rates else NA, limited
 
 
 def _count(text: str) -> int:
-    value = float(text)
-    if not 0 <= value < _MOST:
-        raise ValueError(f"the number {text} is outside the valid range")
-    return int(value)
+    return _within(decimal_of(text), MOST)
 
 
 def _ms(text: str) -> int:
-    return round(_count_ms(text) * NS_PER_MS) if text else NOT_A_TIME
+    if not text:
+        return NOT_A_TIME
+    value = decimal_of(text)
+    return round(value * NS_PER_MS) if value is not None and value < _MOST_MS else BEYOND
 
 
-def _count_ms(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < _MOST_MS:
-        raise ValueError(f"the time {text} ms is outside the valid range")
-    return value
+def _within(value: float | None, most: int) -> int:
+    """Return the whole part of a number; BEYOND if there is none, or it is above `most`."""
+    return int(value) if value is not None and value <= most else BEYOND
 
 
 _STATES = {
@@ -269,7 +265,9 @@ class _Log:
 
     lines: LogLines
     rows: Rows = field(default_factory=lambda: Rows(TCP_STATE, _COLUMNS))
-    stamps: list[DateLine] = field(default_factory=list)
+    stamps: list[tuple[int, int]] = field(default_factory=list)
+    """Time and resolution of each stamp in ns; NOT_A_TIME and 0 if its date cannot be."""
+    last_ns: int = NOT_A_TIME
     blocks: list[tuple[int, bool, bool, bool]] = field(default_factory=list)
     """For each row: number of stamps before it, and whether it has its own stamp, a name, variables."""
     newest: int = -1
@@ -309,11 +307,16 @@ class _Log:
             self.flush()
         if stamp.caveat:
             self.lines.warn(stamp.caveat)
-        time_ns = stamp.time_ns + self.days * _DAY_NS
-        if not stamp.has_day and self.stamps and time_ns < self.stamps[-1].time_ns - _DAY_NS // 2:
+        time_ns = self.lines.time_of(stamp)
+        if time_ns is None:
+            self.stamps.append((NOT_A_TIME, 0))
+            return
+        time_ns += self.days * _DAY_NS
+        if not stamp.has_day and time_ns < self.last_ns - _DAY_NS // 2:
             self.days += 1  # past midnight
             time_ns += _DAY_NS
-        self.stamps.append(replace(stamp, time_ns=time_ns))
+        self.last_ns = time_ns
+        self.stamps.append((time_ns, stamp.resolution_ns))
 
     def flush(self) -> None:
         """Add the current socket as a row."""
@@ -335,7 +338,10 @@ class _Log:
     def table(self, path: str) -> Table:
         """Return the readings; the time of each lies between two time stamps."""
         stamp, itself, named, has_info = np.array(self.blocks, dtype=np.int64).reshape(-1, 4).T
-        columns = with_zeros(self.rows.columns(), has_info.astype(bool), self.newest)
+        collected = self.rows.columns()
+        columns = with_zeros(collected, has_info.astype(bool), self.newest)
+        for name, rows in self.rows.unusable.items():
+            columns[name][rows] = collected[name][rows]  # they were printed: not 0
         columns |= self._times(stamp, itself.astype(bool))
         columns["method"] = np.full(len(self.blocks), ReadBy.SS, dtype=np.uint8)
         columns["cwnd_bytes"] = times(columns["cwnd_segments"], columns["snd_mss_bytes"])
@@ -347,7 +353,7 @@ class _Log:
         provenance = self.lines.provenance(
             path, FORMAT.name, stamps=len(self.stamps), sockets_without_variables=self.idle
         )
-        return filled(TCP_STATE, {name: values[whose] for name, values in columns.items()}, provenance)
+        return self.rows.table(provenance, {name: values[whose] for name, values in columns.items()})
 
     def _is_known(self, stamp: Array, itself: Array, named: Array) -> Array:
         """Return which readings belong to a known socket, or to the only socket; count all others."""
@@ -363,8 +369,7 @@ class _Log:
 
     def _times(self, before: Array, itself: Array) -> dict[str, Array]:
         """Return the three time columns; time stamps precede sockets, unless the log begins with a socket."""
-        stamps = np.array([NOT_A_TIME, *(s.time_ns for s in self.stamps), NOT_A_TIME], dtype=np.int64)
-        coarse = np.array([0, *(s.resolution_ns for s in self.stamps), 0], dtype=np.int64)
+        stamps, coarse = np.array([(NOT_A_TIME, 0), *self.stamps, (NOT_A_TIME, 0)], dtype=np.int64).T
         follow = bool(len(before)) and before[0] == 0
         after = np.where(itself, before, before + 1)
         chosen = np.where(itself | follow, after, before)
@@ -385,11 +390,19 @@ def _endpoints(line: re.Match[str] | None) -> tuple[object, ...]:
     if line is None:
         return _NOBODY
     (version, local), (other, remote) = address(line["local"]), address(line["remote"])
-    ports = int(line["port_local"]), int(line["port_remote"])
-    if version != other or max(ports) > 0xFFFF:
-        raise ValueError("the IP addresses or the ports of the two endpoints are not valid")
-    queues = int(line["received"]), int(line["queued"])
+    ports = [_port(line[f"port_{side}"]) for side in ("local", "remote")]
+    if version != other:
+        raise ValueError("the IP addresses of the two endpoints are not of one version")
+    queues = natural(line["received"]), natural(line["queued"])
     return version, local, ports[0], remote, ports[1], _STATES.get(line["state"], NA), *queues
+
+
+def _port(text: str) -> int:
+    """Return a port, BEYOND if it is no port; raise ValueError if it is a name."""
+    if not text.lstrip("-").isdecimal():
+        raise ValueError("the port is a name")
+    port = integer(text)
+    return port if 0 <= port <= _MOST_PORT else BEYOND
 
 
 def sniff(head: bytes) -> Match:

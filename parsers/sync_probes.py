@@ -5,7 +5,6 @@ Each record is also a reading of the host's clocks. Source: multitracer/recorder
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -14,7 +13,7 @@ from multitracer.schemas.radio import CLOCK_READINGS
 from parsers._format import Format, Match
 from parsers._text.collector_log import is_time
 from parsers._text.lines import LogLines
-from parsers._text.times import Rows
+from parsers._text.times import Rows, parsed_object
 from parsers.clocks import in_order_of_log
 
 if TYPE_CHECKING:
@@ -51,10 +50,10 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     lines, rows, tags = LogLines(stream), Rows(CLOCK_READINGS, _COLUMNS), {}
     for text in lines:
         try:
-            record = json.loads(text)
+            record = parsed_object(text)
             rows.append(*_row(record, lines.number))
             tags[lines.number] = record["tag"]
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             lines.skip("no clap")
     if not len(rows):
         raise FormatError(path, "no line of the file is a sync probe")

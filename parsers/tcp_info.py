@@ -19,13 +19,12 @@ from multitracer.units import NS_PER_MS, NS_PER_US
 from parsers._format import Format, Match
 from parsers._text.collector_log import CollectorLog, header_of, is_time
 from parsers._text.lines import LogLines
-from parsers._text.times import Rows, address, filled, scaled_ns, times
+from parsers._text.times import MOST, Rows, address, scaled_ns, times
 
 if TYPE_CHECKING:
     from multitracer.tables import Array, Document, Table
 
 _MOST_GAPS = 10_000
-_MOST = 1 << 53
 
 FROM_RECORD = (
     "read_before_ns", "read_after_ns", "ip_version", "address_local", "address_remote", "port_local",
@@ -111,7 +110,7 @@ class _Log(CollectorLog):
         columns |= variables(info) | dict(zip(("read_before_ns", "read_after_ns"), placed, strict=True))
         columns["time_ns"] = placed[0] + (placed[1] - placed[0]) // 2
         columns["method"] = np.full(len(self.blobs), ReadBy.TCP_INFO, dtype=np.uint8)
-        return filled(TCP_STATE, columns, self.provenance())
+        return self.rows.table(self.provenance(), columns)
 
     def provenance(self) -> Document:
         """Return the provenance: counts, clock conversion and warnings."""
@@ -128,8 +127,8 @@ def _row(record: Document) -> tuple[Any, ...]:
     version, local = address(str(record["local"]))
     other, remote = address(str(record["remote"]))
     ports = [_number(record, key, 0xFFFF) for key in ("local_port", "remote_port")]
-    numbers = [_number(record, key, _MOST) for key in ("inode", "state", "timer", "expires_ms")]
-    queues = [_number(record, key, _MOST) for key in ("receive_queue_bytes", "send_queue_bytes")]
+    numbers = [_number(record, key, MOST) for key in ("inode", "state", "timer", "expires_ms")]
+    queues = [_number(record, key, MOST) for key in ("receive_queue_bytes", "send_queue_bytes")]
     stamps = [record[key] for key in ("read_before_ns", "read_after_ns")]
     if version != other or NA in ports or not all(map(is_time, stamps)) or stamps[0] > stamps[1]:
         raise ValueError("the address of an endpoint or a timestamp is not valid")

@@ -28,6 +28,7 @@ from parsers._text.collector_log import Sparse
 from parsers._text.column_map import RANGES
 from parsers._text.lines import LogLines, date_line
 from parsers._text.mapped_log import Jumps
+from parsers._text.times import integer, noted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +46,7 @@ _CARD = re.compile(r"Phone Id=(\d{1,2})\b")
 _STRENGTH = re.compile(r"CellSignalStrength(Lte|Nr|Gsm|Wcdma|Cdma):")
 _CELL = re.compile(r"CellInfo(Lte|Nr|Gsm|Wcdma):")
 _PRIMARY = re.compile(r"primary=CellSignalStrength(\w{2,8})")
-_PAIR = re.compile(r"\b(\w{1,40}) ?= ?(-?\d{1,19})(?=[\s,}\]]|$)")
+_PAIR = re.compile(r"\b(\w{1,40}) ?= ?(-?\d+)(?=[\s,}\]]|$)")
 _BANDS = re.compile(r"\bmBands ?= ?\[([\d, ]{1,40})\]")
 _TEXT = re.compile(r"\b(mAlphaLong|mOperatorAlphaLong) ?= ?([^,={}\[\]]{1,64}?)(?= \w+ ?=|[,}]|$)")
 _DIGITS = re.compile(r"\b(mMcc|mMnc) ?= ?(\d{2,3})\b")
@@ -94,8 +95,6 @@ class _Log:
         self._in_events = False
         self._card: int | None = None
         self.jumps = Jumps()
-        self.impossible: dict[str, int] = {}
-        """Number of impossible values, by column."""
         self.unsigned: set[str] = set()
         """Technologies whose levels were written without a sign."""
 
@@ -105,8 +104,8 @@ class _Log:
             stamp = date_line(text)
             if stamp is not None:
                 self.flush()
-                self._stamp_ns, text, self._in_events = stamp.time_ns, stamp.rest, False
-                self.jumps.take(self._lines.number, stamp.time_ns)
+                self._stamp_ns, text, self._in_events = self._lines.time_of(stamp), stamp.rest, False
+                self.jumps.take(self._lines.number, self._stamp_ns)
                 if stamp.caveat:
                     self._lines.warn(stamp.caveat)
         plain = text.strip()
@@ -123,7 +122,7 @@ class _Log:
         if plain.startswith("last known state"):
             self._card = None
         elif card := _CARD.match(plain):
-            self._card = int(card[1])
+            self._card = integer(card[1])
         self._add(plain)
 
     def _add(self, text: str) -> None:
@@ -172,12 +171,12 @@ class _Log:
         minimum, most = RANGES[name]
         if minimum <= value <= most:
             return True
-        self.impossible[name] = self.impossible.get(name, 0) + 1
+        self._lines.drop(name)
         return False
 
     def _signal_strength(self, text: str) -> None:
         if legacy := _LEGACY.search(text):
-            self._old_signal_strength([int(number[:19]) for number in legacy[1].split()])
+            self._old_signal_strength([integer(number) for number in legacy[1].split()])
             return
         found_primary = _PRIMARY.search(text)
         primary = found_primary[1] if found_primary else ""
@@ -234,7 +233,7 @@ def _parts(text: str, start: re.Pattern[str]) -> Iterator[tuple[str, str]]:
 
 def _numbers(text: str) -> dict[str, int]:
     """Return the numeric fields that have a value; if a name occurs twice, the first one."""
-    pairs = [(match[1], int(match[2])) for match in _PAIR.finditer(text)]
+    pairs = [(match[1], integer(match[2])) for match in _PAIR.finditer(text)]
     return {name: number for name, number in reversed(pairs) if number not in _UNAVAILABLE}
 
 
@@ -317,7 +316,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         lines.warn(
             "the unit of rssnr (dB or 0.1 dB) is unknown in this version of Android, so its values are only in sinr_raw"
         )
-    table.provenance |= lines.provenance(path, FORMAT.name, missing=log.impossible)
+    table.provenance = noted(lines.provenance(path, FORMAT.name), table.provenance.get("missing", {}))
     return {"radio": table}
 
 

@@ -16,13 +16,14 @@ from multitracer.schemas.transactions import LABEL, TRANSACTIONS
 from multitracer.tables import NA, Column, Table
 from parsers._format import Format, Match
 from parsers._text.lines import LogLines
+from parsers._text.times import decimal_of, natural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _PLAIN = TRANSACTIONS.names[:-1]
 _HEADER = ",".join(_PLAIN)
-_LARGEST = 1 << 62
+_LARGEST = (1 << 62) - 1
 _MOST_LABELS = 1000
 
 
@@ -78,17 +79,15 @@ def _row(cells: list[str], labels: list[str]) -> tuple[object, ...]:
 
 def _value(column: Column, cell: str) -> object:
     if column.dtype == "float64":
-        number = float(cell) if cell else math.nan
-        if math.isinf(number):
+        number = decimal_of(cell) if cell else math.nan
+        if number is None:
             raise ValueError(cell)
         return number
     if column.dtype != "int64":
         return cell
     if not cell and column.na:
         return NA
-    if not cell.isascii() or not cell.isdigit() or int(cell[:20]) >= _LARGEST:
-        raise ValueError(cell)
-    return int(cell)
+    return natural(cell, most=_LARGEST)
 
 
 FORMAT = Format(

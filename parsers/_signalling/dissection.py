@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.errors import PreflightError
 from multitracer.protocols.pcap_file import interface_block, packet_block, section_header
+from parsers._text.times import BEYOND, integer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -261,7 +262,8 @@ class DissectedMessage(NamedTuple):
 
     def integers(self, name: str) -> list[int]:
         """Return the values of a field, in their order in the message; empty if the field is absent."""
-        return [int(each, 0) for each in self.values.get(name, "").split(",") if each.lstrip("-").isalnum()]
+        texts = self.values.get(name, "").split(",")
+        return [number for each in texts if each and (number := integer(each, 0)) != BEYOND]
 
     def first(self, name: str) -> int | None:
         """Return the first value of a field; None if the field is absent."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from parsers._text.times import decimal, integer
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -184,49 +186,49 @@ class ScatLines:
         if match := _LTE_SERVING.match(line):
             return _cell("serving", "LTE", match[1], match[2]) | _lte_levels(match, 3)
         if match := _LTE_NEIGHBOURS.match(line):
-            self._channel = int(match[1])
+            self._channel = integer(match[1])
         elif match := _NR_LAYER.match(line):
-            self._channel, self._serving = int(match[1]), int(match[2])
+            self._channel, self._serving = integer(match[1]), integer(match[2])
         elif self._channel is not None and (match := _LTE_NEIGHBOUR.search(line)):
             return _cell("neighbour", "LTE", self._channel, match[1]) | _lte_levels(match, 2)
         elif self._channel is not None and (match := _NR_CELL.search(line)):
-            role = "serving" if int(match[1]) == self._serving else "neighbour"
-            levels = {"rsrp_dbm": float(match[2]), "rsrq_db": float(match[3])}
+            role = "serving" if integer(match[1]) == self._serving else "neighbour"
+            levels = {"rsrp_dbm": decimal(match[2]), "rsrq_db": decimal(match[3])}
             return _cell(role, "NR", self._channel, match[1]) | levels
         elif match := _UMTS_CELL.match(line):
-            return _cell("", "UMTS", match[1], match[2]) | {"rscp_dbm": float(match[3]), "ecio_db": float(match[4])}
+            return _cell("", "UMTS", match[1], match[2]) | {"rscp_dbm": decimal(match[3]), "ecio_db": decimal(match[4])}
         elif match := _GSM_SERVING.match(line):
-            return {"role": "serving", "rat": "GSM", "channel": int(match[1]), "rssi_dbm": float(match[2])}
+            return {"role": "serving", "rat": "GSM", "channel": integer(match[1]), "rssi_dbm": decimal(match[2])}
         return None
 
 
 def _cell(role: str, rat: str, channel: str | int, cell: str) -> Reading:
-    return {"role": role, "rat": rat, "channel": int(channel), "physical_cell_id": int(cell)}
+    return {"role": role, "rat": rat, "channel": integer(str(channel)), "physical_cell_id": integer(str(cell))}
 
 
 def _lte_levels(match: re.Match[str], first: int) -> Reading:
     names = ("rsrp_dbm", "rssi_dbm", "rsrq_db")
-    return {name: float(match[first + i]) for i, name in enumerate(names)}
+    return {name: decimal(match[first + i]) for i, name in enumerate(names)}
 
 
 def _identity(line: str) -> Reading | None:
     """Return the identity of the serving cell in a line; None if the line has none."""
     if match := _SERVING_CELL.match(line):
         is_hex = match["id_hex"] is not None
-        area = int(match["area_hex"], 16) if is_hex else int(match["area"])
-        identity = int(match["id_hex"], 16) if is_hex else int(match["id"])
+        area = integer(match["area_hex"], 16) if is_hex else integer(match["area"])
+        identity = integer(match["id_hex"], 16) if is_hex else integer(match["id"])
         row = _cell("serving", match["rat"], match["channel"], match["cell"])
         plmn = f"{match['mcc']}{match['mnc']}"[:6]
         return row | {"band": match["band"], "plmn": plmn, "area_code": area, "cell_id": identity}
     if match := _SAMSUNG_CELL.match(line):
         row = {"role": "serving", "rat": "LTE", "plmn": match[1][:6]}
-        return row | {"area_code": int(match[2], 16), "cell_id": int(match[3], 16)}
+        return row | {"area_code": integer(match[2], 16), "cell_id": integer(match[3], 16)}
     if match := _UMTS_SERVING.match(line):
         row = _cell("serving", "UMTS", match[1], match[2])
         plmn = f"{match[3]}{match[4]}"[:6]
-        return row | {"plmn": plmn, "area_code": int(match[5], 16), "cell_id": int(match[6], 16)}
+        return row | {"plmn": plmn, "area_code": integer(match[5], 16), "cell_id": integer(match[6], 16)}
     if match := _GSM_CELL.match(line):
-        row = _cell("serving", "GSM", match[1], str(int(match[3]) * 8 + int(match[2])))
+        row = _cell("serving", "GSM", match[1], str(integer(match[3]) * 8 + integer(match[2])))
         plmn = f"{match[4]}{match[5]}"[:6]
-        return row | {"plmn": plmn, "area_code": int(match[6], 16), "cell_id": int(match[7], 16)}
+        return row | {"plmn": plmn, "area_code": integer(match[6], 16), "cell_id": integer(match[7], 16)}
     return None

@@ -59,6 +59,8 @@ class AtMessages:
     def __init__(self, lines: LogLines) -> None:
         self._lines = lines
         self.time_ns: int | None = None
+        self._last_ns: int | None = None
+        """The last time that is possible."""
         self._days_ns = 0
         self._part = ""
         """Begin of a line whose end has not arrived yet."""
@@ -83,13 +85,16 @@ class AtMessages:
             yield part
 
     def _use(self, stamp: DateLine) -> None:
-        time_ns = stamp.time_ns + (0 if stamp.has_day else self._days_ns)
-        if not stamp.has_day and self.time_ns is not None and time_ns < self.time_ns - _DAY_NS // 2:
-            self._days_ns += _DAY_NS  # past midnight
-            time_ns += _DAY_NS
-        self.time_ns = time_ns
         if stamp.caveat:
             self._lines.warn(stamp.caveat)
+        time_ns = self.time_ns = self._lines.time_of(stamp)
+        if time_ns is None:
+            return
+        time_ns += 0 if stamp.has_day else self._days_ns
+        if not stamp.has_day and self._last_ns is not None and time_ns < self._last_ns - _DAY_NS // 2:
+            self._days_ns += _DAY_NS  # past midnight
+            time_ns += _DAY_NS
+        self.time_ns = self._last_ns = time_ns
 
     def _of_octets(self, text: str) -> Iterator[str]:
         """Yield the lines in octets that are written with names for CR and LF."""

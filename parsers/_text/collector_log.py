@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
@@ -14,7 +13,7 @@ from multitracer.protocols.position import Dates
 from multitracer.schemas.radio import GAPS, POSITION
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.words import count
-from parsers._text.times import Rows, filled
+from parsers._text.times import Rows, parsed_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -138,7 +137,7 @@ class Sparse:
 
     def table(self, provenance: Mapping[str, object], columns: Mapping[str, Array] | None = None) -> Table:
         """Return the table in order of time; `columns` replace collected columns of the same name."""
-        return filled(self._schema, self.columns() | dict(columns or {}), provenance)
+        return self._rows.table(provenance, columns)
 
 
 class Nowhere:
@@ -255,10 +254,7 @@ class CollectorLog(ABC):
         FormatError
             If the first record is not this collector's header.
         """
-        try:
-            record = json.loads(text)
-        except (ValueError, RecursionError):
-            record = None
+        record = parsed_json(text)
         if not isinstance(record, dict):
             self.lines.skip("not a JSON object")
             return None
@@ -281,7 +277,7 @@ class CollectorLog(ABC):
             rows.append(gap.since_ns, gap.until_ns, gap.count, gap.reason)
         columns = rows.columns()
         placed = {name: self.pairs.place(columns[name]) for name in ("time_ns", "until_ns")}
-        return filled(GAPS, columns | placed, self.provenance())
+        return rows.table(self.provenance(), placed)
 
     def provenance(self) -> Document:
         """Return the provenance: counts, clock conversion and warnings."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from multitracer.schemas.radio import POSITION, RADIO
 from multitracer.units import NS_PER_S
 from parsers._forced import zone_of
-from parsers._text.times import AUTO, EPOCH_NS, factor, is_form, plain, time_ns, without_unit
+from parsers._text.times import AUTO, EPOCH_NS, decimal_of, factor, is_form, plain, time_ns, without_unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,10 +96,10 @@ class ColumnSource:
 
     def is_missing(self, text: str) -> bool:
         """Return whether a text means "no value"; numbers are compared as numbers."""
-        return text in self.missing or (bool(self.missing) and _as_float(text) in self._numbers())
+        return text in self.missing or (bool(self.missing) and decimal_of(text) in self._numbers())
 
     def _numbers(self) -> set[float]:
-        return {value for text in self.missing if (value := _as_float(text)) is not None}
+        return {value for text in self.missing if (value := decimal_of(text)) is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,10 +326,3 @@ def _zone(text: object) -> tzinfo | None:
 def delimiter_of(header: str) -> str:
     """Return the delimiter in the first line of a log; a comma if there is only one name."""
     return max(DELIMITERS, key=lambda each: (header.count(each), each == ","))
-
-
-def _as_float(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None

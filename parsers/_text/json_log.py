@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError
+from parsers._text.times import parsed_int, parsed_json
 
 if TYPE_CHECKING:
     from multitracer.tables import Document
 
 _MOST_BYTES = 32 << 20
 """Maximum size of a log: 7 hours of 4 iperf3 streams at 1 s, with about 300 bytes for an interval."""
-_MOST = 1 << 53
 _DEEPEST = 100
 """Maximum depth of a damaged document; iperf3's is 6 deep."""
 _NO_NUMBER = re.compile(r"(?<=[:\[,\s])[-+]?(?:nan|inf(?:inity)?)(?:\([^)\s]{0,20}\))?(?=\s*[,}\]])", re.IGNORECASE)
@@ -33,7 +32,7 @@ def documents(stream: BinaryIO, path: str) -> tuple[list[Document], str | None]:
     """
     octets, damage = _all(stream, path)
     text = octets.decode("utf-8-sig", "replace")
-    decoder, at, objects = json.JSONDecoder(), 0, []
+    decoder, at, objects = json.JSONDecoder(parse_int=parsed_int), 0, []
     while at < len(text):
         if text[at].isspace():
             at += 1
@@ -78,10 +77,7 @@ def salvaged(text: str) -> object:
                 break
         elif mark == '"':
             break
-    try:
-        return json.loads(text[:best] + best_closers) if best else None
-    except (ValueError, RecursionError):
-        return None
+    return parsed_json(text[:best] + best_closers) if best else None
 
 
 def _all(stream: BinaryIO, path: str) -> tuple[bytes, str | None]:
@@ -112,21 +108,6 @@ def members(document: object, key: str) -> list[Document]:
     """Return the JSON objects in the list at `key`; an empty list if there is none."""
     value = document.get(key) if isinstance(document, dict) else None
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def real(value: object, *, most: float = _MOST) -> float | None:
-    """Return the value if it is a number from 0 to `most`; else None."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if math.isfinite(value) and 0 <= value <= most else None
-
-
-def complete(value: object, *, most: float = _MOST) -> int | None:
-    """Return the value if it is an integer from 0 to `most`; else None."""
-    if type(value) is int and 0 <= value <= most:
-        return value
-    number = real(value, most=most)
-    return None if number is None else int(number)
 
 
 def words(value: object, most: int) -> str:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError
 from parsers._forced import forced_zone
-from parsers._text.times import decimal_ns
+from parsers._text.times import EARLIEST_NS, LATEST_NS, MOST, complete, decimal_ns, natural, noted, ns_since_1970, real
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from multitracer.tables import Document
 
 _LONGEST_LINE_BYTES = 1 << 20
 _MOST_WARNINGS = 100
@@ -45,6 +47,8 @@ class LogLines:
     first_skipped: dict[str, int] = field(default_factory=dict)
     """Number of the first line that could not be used, by reason."""
     warnings: list[str] = field(default_factory=list)
+    impossible: dict[str, int] = field(default_factory=dict)
+    """Number of values that were set to missing because they cannot be, by column or field of the log."""
 
     def __iter__(self) -> Iterator[str]:
         while row := self._row():
@@ -76,6 +80,32 @@ class LogLines:
             self.skipped[reason] = self.skipped.get(reason, 0) + count
             self.first_skipped.setdefault(reason, self.number if number is None else number)
 
+    def drop(self, name: str) -> None:
+        """Count a value of a column, or of a field of the log, that is set to missing because it cannot be."""
+        self.impossible[name] = self.impossible.get(name, 0) + 1
+
+    def real(self, document: Document, name: str, *, most: float = MOST) -> float | None:
+        """Return a field of a JSON object if it is a number from 0 to `most`; else None, counted if it is there."""
+        value = document.get(name)
+        number = real(value, most=most)
+        if number is None and value is not None:
+            self.drop(name)
+        return number
+
+    def complete(self, document: Document, name: str, *, most: float = MOST) -> int | None:
+        """Return a field of a JSON object as `real` does, as a whole number."""
+        value = document.get(name)
+        number = complete(value, most=most)
+        if number is None and value is not None:
+            self.drop(name)
+        return number
+
+    def time_of(self, stamp: DateLine | None) -> int | None:
+        """Return the time of a stamp in ns since 1970; None without one, counted if its date cannot be."""
+        if stamp is not None and stamp.time_ns is None:
+            self.drop("time_ns")
+        return None if stamp is None else stamp.time_ns
+
     def warn(self, text: str) -> None:
         """Add a warning about the log, unless it exists already."""
         if text not in self.warnings and len(self.warnings) < _MOST_WARNINGS:
@@ -91,7 +121,7 @@ class LogLines:
     def provenance(self, path: str, name: str, **more: object) -> dict[str, object]:
         """Return the counts as a table's provenance."""
         cut = f"the last line is truncated after {len(self.cut)} bytes" if self.cut else None
-        return {
+        facts: Document = {
             "path": path,
             "format": name,
             "lines": self.number,
@@ -102,6 +132,7 @@ class LogLines:
             **({"zone": "unknown"} if self.zone_unknown else {}),
             **more,
         }
+        return noted(facts, self.impossible)
 
     @property
     def zone_unknown(self) -> bool:
@@ -200,7 +231,8 @@ _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 class DateLine:
     """A time stamp at the start or end of a line: time, resolution, and the rest of the line."""
 
-    time_ns: int
+    time_ns: int | None
+    """ns since 1970; None if the date cannot be: a 13th month, a zone 99 hours away, the year 1 or 9999."""
     resolution_ns: int
     rest: str
     caveat: str | None = None
@@ -229,7 +261,7 @@ def date_line(text: str, *, time_of_day: bool = False) -> DateLine | None:
                 if rest and form is _DATES[-1] and not (time_of_day and text[match.end()] in _AFTER_CLOCK):
                     return None
                 return _date(match.groupdict(), rest)
-    except ValueError:  # a 13th month, a zone 99 hours away, the year 9999
+    except ValueError:  # 99 o'clock without a date: no stamp
         return None
     return None
 
@@ -250,30 +282,41 @@ def date_at_end(text: str) -> DateLine | None:
 
 def _epoch(match: re.Match[str], rest: str) -> DateLine:
     fraction = match["fraction"] or match["digits"] or ""
-    return DateLine(decimal_ns(match["s"], fraction), 10 ** (9 - len(fraction)), rest)
+    try:
+        time_ns = decimal_ns(match["s"], fraction)
+    except ValueError:
+        time_ns = None
+    return DateLine(time_ns, 10 ** (9 - len(fraction)), rest)
 
 
 def _date(parts: dict[str, str | None], rest: str) -> DateLine:
-    fraction = parts["fraction"] or ""
-    zone, caveat = _zone(parts.get("zone"))
-    if parts.get("year") is None:
+    """Return the stamp; raise ValueError if it has no date, and its time of day cannot be."""
+    fraction, has_day = parts["fraction"] or "", parts.get("year") is not None
+    time_ns, caveat = None, None
+    try:
+        zone, caveat = _zone(parts.get("zone"))
+        instant = datetime(
+            natural(parts.get("year") or "1970"), _month(parts), natural(parts.get("day") or "1"), _hour(parts),
+            natural(parts["minute"] or "0"), min(natural(parts["second"] or "0"), 59), tzinfo=zone,
+        )  # fmt: skip
+        time_ns = ns_since_1970(instant) + natural(fraction.ljust(9, "0"))
+    except (ValueError, OverflowError):
+        if not has_day:
+            raise ValueError("no time of day") from None
+    if not has_day:
         caveat = "the date is not given, so the times are read as of 1970-01-01"
-    instant = datetime(
-        int(parts.get("year") or 1970), _month(parts), int(parts.get("day") or 1), _hour(parts),
-        int(parts["minute"] or 0), min(int(parts["second"] or 0), 59), tzinfo=zone,
-    )  # fmt: skip
-    seconds = int((instant - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
-    has_day = parts.get("year") is not None
-    return DateLine(decimal_ns(str(seconds), fraction), 10 ** (9 - len(fraction)), rest, caveat, has_day)
+    is_possible = time_ns is not None and EARLIEST_NS <= time_ns <= LATEST_NS
+    resolution_ns = 10 ** (9 - len(fraction))
+    return DateLine(time_ns if is_possible else None, resolution_ns, rest, caveat if is_possible else None, has_day)
 
 
 def _month(parts: dict[str, str | None]) -> int:
     name = parts.get("name")
-    return _MONTHS.index(name) + 1 if name else int(parts.get("month") or 1)
+    return _MONTHS.index(name) + 1 if name else natural(parts.get("month") or "1")
 
 
 def _hour(parts: dict[str, str | None]) -> int:
-    hour, half = int(parts["hour"] or 0), (parts.get("half") or "").lower()
+    hour, half = natural(parts["hour"] or "0"), (parts.get("half") or "").lower()
     return hour if not half else hour % 12 + (12 if half == "p" else 0)
 
 
@@ -285,7 +328,7 @@ def _zone(text: str | None) -> tuple[tzinfo, str | None]:
         return UTC, None
     if text[-1].isdigit():
         sign, digits = re.sub("[UTCGM:]", "", text)[0], re.sub(r"\D", "", text)
-        offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+        offset = timedelta(hours=natural(digits[:2]), minutes=natural(digits[2:]))
         return timezone(offset if sign == "+" else -offset), None
     if text in _OFFSET_H:
         return timezone(timedelta(hours=_OFFSET_H[text])), None

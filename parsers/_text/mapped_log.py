@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import functools
-import math
 import tomllib
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -29,7 +28,7 @@ from parsers._text.collector_log import Sparse
 from parsers._text.column_map import AUTO_DELIMITER, RANGES, SCHEMAS, ColumnMap, LogHeader, column_map, delimiter_of
 from parsers._text.lines import ZONELESS, LogLines, first_line, names_in
 from parsers._text.placeholders import remove_placeholders
-from parsers._text.times import AUTO, UncertainTimeError, decimal_of, factor, form_of, plain, time_ns, value_of
+from parsers._text.times import AUTO, UncertainTimeError, decimal_of, factor, form_of, natural, plain, time_ns, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -59,8 +58,10 @@ class Jumps:
         self._jumps: dict[str, tuple[int, int, int]] = {}
         self._later_less_earlier = 0
 
-    def take(self, number: int, at_ns: int) -> None:
-        """Add the time of a line, in ns since 1970."""
+    def take(self, number: int, at_ns: int | None) -> None:
+        """Add the time of a line, in ns since 1970; None if it has none."""
+        if at_ns is None:
+            return
         passed = 0 if self._last_ns is None else at_ns - self._last_ns
         self._last_ns = at_ns
         self._later_less_earlier += (passed > 0) - (passed < 0)
@@ -569,11 +570,10 @@ def _fields(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
 
 def _number(text: str, source: _Source) -> float | None:
     """Return the number in a text, in the unit of the table column; None if the text is not a number."""
-    try:
-        value: float | None = int(text, 16) if source.cell.base == 16 and len(text) <= 15 else float(text)
-    except (ValueError, OverflowError):
-        value = None if source.cell.base == 16 else decimal_of(text)
-    if value is not None:
-        return value * source.scale if math.isfinite(value) else None
-    value = None if source.cell.base == 16 else value_of(text, source.column.unit)
-    return value if value is not None and math.isfinite(value) else None
+    if source.cell.base == 16:
+        try:
+            return natural(text, base=16) * source.scale
+        except ValueError:
+            return None
+    value = decimal_of(text)
+    return value * source.scale if value is not None else value_of(text, source.column.unit)

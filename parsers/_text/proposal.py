@@ -21,6 +21,7 @@ from parsers._text.times import (
     decimal_of,
     factor,
     form_of,
+    integer,
     is_unit,
     split_unit,
     time_ns,
@@ -216,7 +217,7 @@ def _sector(names: Sequence[str], values: Sequence[Sequence[str]]) -> list[Guess
     nodes, sectors = ([at for word, at in compact.items() if word in words] for words in (_NODES, _SECTORS))
     if not nodes or not sectors:
         return []
-    below = [text for text in values[sectors[0]] if text.isdecimal() and int(text) >> SECTOR_BITS == 0]
+    below = [text for text in values[sectors[0]] if text.isdecimal() and integer(text) >> SECTOR_BITS == 0]
     if not below or len(below) < _MOST_VALUES * len(values[sectors[0]]):
         return []
     return [Guess("radio", "cell_id", names[sectors[0]], above=names[nodes[0]])]
@@ -305,7 +306,7 @@ def _number(guess: Guess, own: Column, unit: str, texts: Sequence[str]) -> Guess
     is_open = scale is None and own.name in ("downlink_bps", "uplink_bps") and not has_units
     unit = unit if scale is not None else ""
     is_hex = own.name in ("cell_id", "area_code") and _is_hexadecimal(texts)
-    numbers = [int(text, 16) if is_hex else value_of(text, own.unit) for text in texts]
+    numbers = [integer(text, 16) if is_hex else value_of(text, own.unit) for text in texts]
     minimum, most = RANGES[own.name]
     can_be = [number for number in numbers if number is not None and minimum <= number * (scale or 1.0) <= most]
     possible = len(can_be) >= _MOST_VALUES * len(texts) and not is_open

@@ -1,4 +1,8 @@
-"""Reads times, numbers and units in the texts of a log, and detects the time format.
+"""Converts the times and numbers of a log into cells of columns, reads units, and detects the time format.
+
+Nothing that a log says raises anything but a ValueError that a function names. What no cell can hold (a date before
+1970 or after 2242, a number beyond the width of the column, NaN, infinity, a text that is no number) is NA, and counted
+by column: by `Rows` and `filled` where values become cells, by `LogLines.drop` where a value is refused before.
 
 A time format is `iso`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`, a format of strptime, or `auto`
 (determined from the first lines). If day and month are ambiguous in all of these lines, there is an error.
@@ -7,6 +11,8 @@ A time format is `iso`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`, a format 
 from __future__ import annotations
 
 import functools
+import json
+import math
 import re
 from datetime import UTC, datetime
 from ipaddress import IPv6Address, ip_address
@@ -16,13 +22,98 @@ import numpy as np
 
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
+from multitracer.words import count
 from parsers._forced import forced_zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import tzinfo
 
-    from multitracer.tables import Array, Column, Schema
+    from multitracer.tables import Array, Column, Document, Numbers, Schema
+
+EARLIEST_NS = -86_400 * NS_PER_S
+"""First possible time of a log, a day before 1970: what a clock that was never set shows east of Greenwich."""
+_LATEST_S = 1 << 33
+LATEST_NS = _LATEST_S * NS_PER_S
+"""Last possible time of a log, in the year 2242: differences of two times fit into 64 bits."""
+MOST = 1 << 53
+"""Largest count of a log: a float holds all whole numbers up to it."""
+BEYOND = 1 << 64
+"""A number or time that no column can hold: where a value is known to be none, it becomes NA and is counted."""
+
+
+def natural(text: str, *, base: int = 10, most: int = MOST) -> int:
+    """Return the whole number in a text of ASCII digits.
+
+    Raises
+    ------
+    ValueError
+        If the text is none, or the number is below 0 or above `most`.
+    """
+    value = int(text, base) if text.isascii() and "_" not in text else -1
+    if not 0 <= value <= most:
+        raise ValueError(f"the number {text[:20]} is outside the valid range")
+    return value
+
+
+def integer(text: str, base: int = 10) -> int:
+    """Return the signed whole number in a text of ASCII digits; BEYOND if there is none, or it is longer."""
+    try:
+        return max(-BEYOND, min(int(text, base), BEYOND)) if text.isascii() and "_" not in text else BEYOND
+    except ValueError:
+        return BEYOND
+
+
+def decimal(text: str, *, most: float = math.inf) -> float:
+    """Return the number in a text of ASCII digits; infinity, which no column holds, without one or above `most`."""
+    value = decimal_of(text)
+    return math.inf if value is None or value > most else value
+
+
+def nearest(value: float | None) -> int:
+    """Return the whole number that is nearest to a value; BEYOND if there is none."""
+    return round(value) if value is not None and math.isfinite(value) else BEYOND
+
+
+def real(value: object, *, most: float = MOST) -> float | None:
+    """Return a JSON value if it is a number from 0 to `most`; else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value <= most else None
+
+
+def complete(value: object, *, most: float = MOST) -> int | None:
+    """Return a JSON value as a whole number if it is a number from 0 to `most`; else None."""
+    number = value if type(value) is int and 0 <= value <= most else real(value, most=most)
+    return None if number is None else int(number)
+
+
+def parsed_json(text: str) -> object:
+    """Return the value of a JSON text, in which a number of thousands of digits is infinity; None if it is no JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return json.loads(text, parse_int=parsed_int) if len(text) > _LONGEST_INT else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def parsed_object(text: str) -> Document:
+    """Return the JSON object in a text, by `parsed_json`; an empty one if it is none."""
+    value = parsed_json(text)
+    return value if isinstance(value, dict) else {}
+
+
+_LONGEST_INT = 4000
+"""Digits of the longest number that int() converts in any case (sys.get_int_max_str_digits)."""
+
+
+def parsed_int(text: str) -> float:
+    """Return a whole number of a JSON text; infinity if it has thousands of digits."""
+    return int(text) if len(text) < _LONGEST_INT else math.inf
+
 
 # Units that logs write in headers, in maps and behind values, as factors to the unit of a table's column.
 
@@ -142,20 +233,23 @@ def degrees_of(text: str) -> float | None:
 
 
 def decimal_of(text: str) -> float | None:
-    """Return a number; if it has commas and points, the last one is the decimal sign. None if invalid."""
+    """Return a finite number of ASCII digits; None if there is none.
+
+    If it has commas and points, the last one is the decimal sign.
+    """
     if "," in text:
         decimal_comma = text.rfind(",") > text.rfind(".")
         text = text.replace(".", "").replace(",", ".") if decimal_comma else text.replace(",", "")
     try:
-        return float(text)
+        value = float(text) if text.isascii() and "_" not in text else math.nan
     except ValueError:
         return None
+    return value if math.isfinite(value) else None
 
 
 # The common part of readers of a sender's state: endpoints, exact numbers from text, sparse tables.
 
 
-_LATEST_WRITTEN_S = 1 << 33
 _CHUNK_ROWS = 1 << 16
 
 
@@ -182,10 +276,7 @@ def decimal_ns(seconds: str, fraction: str = "") -> int:
     ValueError
         If the time is after the year 2242, or the text is not a number.
     """
-    complete = int(seconds[:12])
-    if complete >= _LATEST_WRITTEN_S:
-        raise ValueError(f"the time {seconds} s is outside the valid range")
-    return complete * NS_PER_S + int(fraction[:9].ljust(9, "0"))
+    return natural(seconds, most=_LATEST_S - 1) * NS_PER_S + natural(fraction[:9].ljust(9, "0"))
 
 
 class Rows:
@@ -204,6 +295,8 @@ class Rows:
         self._columns = [column for name in names for column in schema if column.name == name]
         self._rows: list[tuple[object, ...]] = []
         self._chunks: list[list[Array]] = []
+        self.unusable: dict[str, list[int]] = {}
+        """Numbers of the rows, from 0, whose value no cell of a column can hold, by column; these cells are NA."""
 
     def __len__(self) -> int:
         return sum(len(chunk[0]) for chunk in self._chunks) + len(self._rows)
@@ -221,7 +314,13 @@ class Rows:
 
     def _pack(self) -> None:
         values = zip(*self._rows, strict=True) if self._rows else [()] * len(self._columns)
-        self._chunks.append([_array(c, v) for c, v in zip(self._columns, values, strict=True)])
+        begin, chunk = len(self) - len(self._rows), []
+        for column, each in zip(self._columns, values, strict=True):
+            cells, unusable = _cells(column, each)
+            chunk.append(cells)
+            if len(unusable):
+                self.unusable.setdefault(column.name, []).extend((begin + unusable).tolist())
+        self._chunks.append(chunk)
         self._rows = []
 
     def columns(self) -> dict[str, Array]:
@@ -230,9 +329,10 @@ class Rows:
         joined = map(np.concatenate, zip(*self._chunks, strict=True))
         return dict(zip((c.name for c in self._columns), joined, strict=True))
 
-    def table(self, provenance: Mapping[str, object]) -> Table:
-        """Return the table."""
-        return filled(self._schema, self.columns(), provenance)
+    def table(self, provenance: Mapping[str, object], columns: Mapping[str, Array] | None = None) -> Table:
+        """Return the table in order of time; `columns` replace collected columns of the same name."""
+        made = self.columns() | dict(columns or {})
+        return filled(self._schema, made, noted(provenance, {name: len(rows) for name, rows in self.unusable.items()}))
 
 
 def filled(schema: Schema, columns: Mapping[str, Array], provenance: Mapping[str, object]) -> Table:
@@ -242,12 +342,39 @@ def filled(schema: Schema, columns: Mapping[str, Array], provenance: Mapping[str
     ----------
     schema : Schema
     columns : mapping of str to ndarray, each of shape (n_rows,)
-        Some columns of the schema; `time_ns` (int64, ns since 1970) must be among them.
+        Some columns of the schema; `time_ns` (int64, ns since 1970) must be among them. Impossible times become
+        NOT_A_TIME, and are counted.
     provenance : mapping
     """
-    order = np.argsort(columns["time_ns"], kind="stable")
-    full = {c.name: columns[c.name][order] if c.name in columns else _missing(c, len(order)) for c in schema}
-    return Table(schema, full, dict(provenance))
+    made, unusable = dict(columns), dict[str, int]()
+    for column in schema:
+        if column.is_time and column.name in made:
+            made[column.name], wrong = _possible(column, made[column.name])
+            unusable[column.name] = len(wrong)
+    order = np.argsort(made["time_ns"], kind="stable")
+    full = {c.name: made[c.name][order] if c.name in made else _missing(c, len(order)) for c in schema}
+    return Table(schema, full, noted(provenance, unusable))
+
+
+def noted(provenance: Mapping[str, object], unusable: Mapping[str, int]) -> Document:
+    """Return a provenance with the numbers of values that no column can hold, and a warning for each column.
+
+    Parameters
+    ----------
+    provenance : mapping
+    unusable : mapping of str to int
+        Number of the values by column.
+    """
+    facts: Document = dict(provenance)
+    for name, times_ in unusable.items():
+        if times_:
+            facts["missing"] = dict(facts.get("missing", {}))
+            facts["missing"][name] = facts["missing"].get(name, 0) + times_
+            are = "is" if times_ == 1 else "are"
+            facts["warnings"] = [
+                *facts.get("warnings", ()), f"{name}: {count(times_, 'value')} {are} impossible: set to missing"
+            ]  # fmt: skip
+    return facts
 
 
 def times(factors: Array, values: Array) -> Array:
@@ -261,9 +388,13 @@ def times(factors: Array, values: Array) -> Array:
     Returns
     -------
     ndarray of int64, same shape
-        NA where either is NA.
+        NA where either is NA, or the product does not fit.
     """
-    return np.where((factors == NA) | (values == NA), NA, factors * values)
+    unknown = (factors == NA) | (values == NA) | (np.abs(factors) > _MOST_PRODUCT // np.maximum(np.abs(values), 1))
+    return np.where(unknown, NA, factors * np.where(unknown, 0, values))
+
+
+_MOST_PRODUCT = (1 << 63) - 1
 
 
 def scaled_ns(values: Array, unit_ns: int) -> Array:
@@ -282,15 +413,61 @@ def scaled_ns(values: Array, unit_ns: int) -> Array:
     return np.where(values == NA, NOT_A_TIME, values * unit_ns)
 
 
-def _array(column: Column, values: Sequence[Any]) -> Array:
+def _cells(column: Column, values: Sequence[Any]) -> tuple[Array, Numbers]:
+    """Return values as the cells of a column, and the places of those that no cell can hold, which are NA."""
     if column.dtype.startswith("V"):
-        return np.frombuffer(b"".join(values), dtype=column.dtype)
-    return np.array(values, dtype=column.dtype)
+        return np.frombuffer(b"".join(values), dtype=column.dtype), _NONE
+    if column.dtype.startswith("U"):
+        return np.array(_encodable(values), dtype=column.dtype), _NONE
+    try:
+        return _possible(column, np.array(values, dtype=column.dtype))
+    except (OverflowError, ValueError):
+        missing, fits = _missing(column, 1)[0], [_fits(column, value) for value in values]
+    cells = np.array([value if fit else missing for value, fit in zip(values, fits, strict=True)], dtype=column.dtype)
+    cells, beyond = _possible(column, cells)
+    return cells, np.union1d(np.flatnonzero(~np.array(fits)), beyond)
+
+
+def _encodable(texts: Sequence[str]) -> Sequence[str]:
+    """Return texts with U+FFFD for halves of surrogate pairs, which JSON can escape alone and nothing can write."""
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return [_SURROGATE.sub("\ufffd", text) for text in texts]
+    return texts
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _fits(column: Column, value: float) -> bool:
+    dtype = np.dtype(column.dtype)
+    try:
+        return dtype.kind == "f" or bool(np.iinfo(dtype).min <= int(value) <= np.iinfo(dtype).max)
+    except (OverflowError, ValueError):  # infinity, NaN
+        return False
+
+
+def _possible(column: Column, cells: Array) -> tuple[Array, Numbers]:
+    """Return cells with NA for infinity and impossible times, and the places of these."""
+    if column.is_time:
+        wrong = ((cells < EARLIEST_NS) | (cells > LATEST_NS)) & (cells != NOT_A_TIME)
+    elif cells.dtype.kind == "f":
+        wrong = np.isinf(cells)
+    else:
+        return cells, _NONE
+    places = np.flatnonzero(wrong)
+    return (np.where(wrong, _missing(column, 1)[0], cells), places) if len(places) else (cells, _NONE)
+
+
+_NONE: Numbers = np.empty(0, dtype=np.int64)
 
 
 def _missing(column: Column, length: int) -> Array:
     if column.unit.startswith("ns"):
         return np.full(length, NOT_A_TIME, dtype=column.dtype)
+    if np.dtype(column.dtype).kind == "f":
+        return np.full(length, np.nan, dtype=column.dtype)
     return np.full(length, NA, dtype=column.dtype) if column.na else np.zeros(length, dtype=column.dtype)
 
 
@@ -312,8 +489,6 @@ _UTC_BEHIND = re.compile(r"\s*(?:UTC|GMT)$", re.IGNORECASE)
 _OFFSET_BEHIND = re.compile(r"\b(?:UTC|GMT)(?=[+-]\d\d)")
 """UTC or GMT before an offset, as Java writes it: GMT+01:00."""
 _UTC_WITHIN = re.compile(r"\b(?:UTC|GMT)\b")
-_LATEST_S = 1 << 33
-"""Seconds since 1970 of the year 2242, as in `decimal_ns`."""
 _LONGEST = 64
 _ISO_START = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d")
 """Start of an ISO time: date and time of day; a date alone does not match."""
@@ -366,16 +541,21 @@ def time_ns(text: str, form: str, zone: tzinfo | None, zoneless: Callable[[], No
         if (unit := EPOCH_NS.get(form)) is not None:
             return _of_epoch(text, unit)
         instant = _instant(text, form)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if instant.tzinfo is None:
         zone = zone or forced_zone()
         if zone is None:
             zoneless()
         instant = instant.replace(tzinfo=zone or UTC)
+    passed_ns = ns_since_1970(instant)
+    return passed_ns if EARLIEST_NS <= passed_ns < LATEST_NS else None
+
+
+def ns_since_1970(instant: datetime) -> int:
+    """Return the time of a date with a time zone in ns since 1970, exactly: also of the years 1 and 9999."""
     passed = instant - datetime(1970, 1, 1, tzinfo=UTC)
-    seconds = passed.days * 86_400 + passed.seconds
-    return seconds * NS_PER_S + passed.microseconds * NS_PER_US if 0 <= seconds < _LATEST_S else None
+    return (passed.days * 86_400 + passed.seconds) * NS_PER_S + passed.microseconds * NS_PER_US
 
 
 def _of_epoch(text: str, unit: int) -> int | None:
@@ -383,8 +563,8 @@ def _of_epoch(text: str, unit: int) -> int | None:
     if not (complete.isascii() and complete.isdigit()) or (fraction and not fraction.isdigit()):
         return None
     scale = NS_PER_S // unit
-    value = decimal_ns(complete, fraction) if scale == 1 else int(complete) * unit
-    return value if 0 <= value < 1 << 62 else None
+    value = decimal_ns(complete, fraction) if scale == 1 else natural(complete, most=LATEST_NS) * unit
+    return value if value <= LATEST_NS else None
 
 
 def _instant(text: str, form: str) -> datetime:

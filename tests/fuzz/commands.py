@@ -76,11 +76,12 @@ def failures(data: bytes, seed: int = 0) -> list[str]:
         capture = Path(name) / "damaged.pcap"
         capture.write_bytes(data)
         lines = commands(capture, Path(name), seed)
-        wrong += [f"{' '.join(line)}: {found}" for line in lines if (found := _failure(line))]
+        wrong += [f"{' '.join(line)}: {found}" for line in lines if (found := failure(line))]
     return wrong
 
 
-def _failure(arguments: list[str]) -> str | None:
+def failure(arguments: list[str]) -> str | None:
+    """Return the traceback of a command that ended in a bug, or what it told of a wrong command line; else None."""
     found: list[str] = []
 
     def note(error: Exception, _: object) -> int:

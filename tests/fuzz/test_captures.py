@@ -1,16 +1,25 @@
-"""Broken captures: some seconds of them in every run of the tests, more in `make fuzz`."""
+"""Broken captures and hostile logs: some seconds of them in every run of the tests, more in `make fuzz`."""
 
 from __future__ import annotations
 
+import io
 import os
 import random
 import sys
 import time
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
+import parsers
+from multitracer.tables import Table
+from tests.fuzz import logs
 from tests.fuzz.captures import GRAMMARS, check, read_or_refuse
 from tests.fuzz.run import fuzz, samples
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SECONDS = float(os.environ.get("MULTITRACER_FUZZ_SECONDS") or 5)
 
@@ -44,3 +53,36 @@ def test_the_check_can_fail() -> None:
     capture.files[0].packets += 1
     with pytest.raises(AssertionError):
         check(capture)
+
+
+@pytest.mark.fuzz
+@pytest.mark.timeout(SECONDS + 120)
+def test_hostile_logs_of_every_format_give_tables_or_are_refused() -> None:
+    first_seed = time.time_ns() // 1000 if SECONDS > 5 else 1
+    tried, failed = logs.fuzz(SECONDS, first_seed=first_seed)
+    sys.stdout.write(
+        f"{tried.total():,} logs of {len(tried)} formats from seed {first_seed} on, {len(failed)} failed\n"
+    )
+    assert len(tried) > 30
+    assert not failed, f"seeds {list(failed)[:10]}, see out/fuzz:\n{next(iter(failed.values()))}"
+
+
+def test_the_logs_that_are_changed_are_read_as_they_are(tmp_path: Path) -> None:
+    """A log that its format refuses would be refused however it is changed."""
+    assert {*logs.known(), "pcapng", "snoop", "erf"} == {fmt.name for fmt in parsers.formats()}
+    for name, whole in logs.known().items():
+        if name not in ("diag", "sdm"):  # without scat and tshark they are refused
+            assert all(logs.failure_of(name, data, tmp_path, must_read=True) is None for data in whole), name
+
+
+def test_the_check_of_logs_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (log, *_), fmt = logs.known()["ping"], next(fmt for fmt in parsers.formats() if fmt.name == "ping")
+    tables = fmt.parse(io.BytesIO(log), path="x")
+    assert isinstance(tables, dict)
+    for name, value in (("time_ns", (1 << 63) - 1), ("rtt_s", float("inf")), ("series", "\ud800")):
+        column = np.full(len(tables["pings"]), value, dtype=tables["pings"][name].dtype)
+        broken = Table(tables["pings"].schema, tables["pings"].columns | {name: column})
+        with pytest.raises((AssertionError, UnicodeEncodeError)):
+            logs.check({"pings": broken})
+    monkeypatch.setattr("parsers.ping._LOST", None)
+    assert "AttributeError" in (logs.failure_of("ping", log + b"x\n", tmp_path) or "")

@@ -9,6 +9,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from multitracer.errors import FormatError, InputError, PluginError, UnknownForm
 from parsers import _registry
 from parsers import _registry as _plug_ins
 from tests.conftest import SAMPLES
+from tests.narrowed import parsed
 from tests.parsers.frames import interface, option, section
 
 if TYPE_CHECKING:
@@ -203,3 +205,83 @@ def test_a_plug_in_that_fails_on_a_file_leaves_it_to_the_others(
     installed += [Plugin("acme", replace(ACME, sniff=sniff)), Plugin("other", replace(ACME, name="other"))]
     assert {parsers.recognise(b"acme 1.0", path="x").name for _ in range(3)} == {"other"}
     assert [str(error) for error in parsers.installed().broken] == [f"format plug-in acme-log: its sniff failed: {why}"]
+
+
+_SS = (
+    "1700000000.5\nESTAB 0 0 10.0.0.1:5 10.0.0.2:{}\n\t cubic rto:200 cwnd:{} mss:1448 unacked:{} delivery_rate {}bps\n"
+)
+_CELL = "mCellInfo=[CellInfoLte:{{CellIdentityLte:{{mCi={}}} CellSignalStrengthLte: rsrp=-90 rssnr={}}}]\n"
+_TRIP = '{{"round_trips":[{{"timestamps":{{"client":{{"send":{{"wall":{}}}}}}},"delay":{{"rtt":{}}}}}]}}'
+_POINT = (
+    '<gpx><trk><trkpt lat="1" lon="2"><time>2026-01-01T00:00:00Z</time><ele>{}</ele><sat>{}</sat></trkpt></trk></gpx>'
+)
+_INTERVAL = (
+    '{{"start":{{"timestamp":{{"timesecs":{}}}}},"intervals":[{{"streams":'
+    '[{{"start":0,"end":1,"bytes":{},"bits_per_second":{},"rtt":{}}}]}}]}}'
+)
+_LONG, _DIGITS = "9" * 5_000, "\u0661\u0662"
+_CANNOT_BE: dict[str, tuple[str, str, list[str]]] = {
+    "ss: a negative port": ("ss", _SS.format(-1, 10, 1, 5), ["port_remote"]),
+    "ss: a port beyond 16 bits": ("ss", _SS.format(65_536, 10, 1, 5), ["port_remote"]),
+    "ss: a port of thousands of digits": ("ss", _SS.format(_LONG, 10, 1, 5), ["port_remote"]),
+    "ss: a count beyond 64 bits": ("ss", _SS.format(7, 2**64, 1, 5), ["cwnd_segments"]),
+    "ss: a count that absence makes 0": ("ss", _SS.format(7, 10, _LONG, 5), ["unacked_segments"]),
+    "ss: a rate": ("ss", _SS.format(7, 10, 1, f"{2**63}T"), ["delivery_rate"]),
+    "ss: a date before 1677": ("ss", "1600-01-01 00:00:00Z" + _SS[12:].format(7, 1, 1, 5), ["time_ns"]),
+    "ss: seconds after 2242": ("ss", "9999999999.5" + _SS[12:].format(7, 1, 1, 5), ["time_ns"]),
+    "telephony: below 64 bits": ("telephony-registry", _CELL.format(7, -(2**63) - 1), ["sinr_raw"]),
+    "telephony: thousands of digits": ("telephony-registry", _CELL.format(_LONG, -5), ["cell_id"]),
+    "telephony: other digits": ("telephony-registry", _CELL.format(7, _DIGITS), ["sinr_raw"]),
+    "irtt: a huge JSON number": ("irtt", _TRIP.format(5, 10**400), ["rtt"]),
+    "irtt: thousands of digits": ("irtt", _TRIP.format(_LONG, 5), ["wall"]),
+    "irtt: NaN and infinity": ("irtt", _TRIP.format("NaN", "-Infinity"), ["wall", "rtt"]),
+    "speedtest": (
+        "speedtest",
+        f'{{"ping":{10**400},"download":5,"upload":-1,"bytes_sent":1e400}}',
+        ["latency", "upload", "bytes_sent"]
+    ),
+    "ping": ("ping", f"[99999999999.5] 64 bytes from a: time={_LONG} ms\n", ["time_ns", "rtt_s"]),
+    "gpx": ("gpx", _POINT.format("nan", "1_0"), ["altitude_m", "satellites"]),
+    "iperf3": (
+        "iperf3", _INTERVAL.format("-1e999", "1e30", "NaN", -5), ["timesecs", "bytes", "bits_per_second", "rtt"],
+    ),
+}  # fmt: skip
+_DATES = ("0001-01-01 00:00:00", "1677-09-20 00:00:00Z", "2263-01-01 00:00:00", "9999-12-31 23:59:59Z",
+          "2026-13-01 00:00:00", "2026-02-30 10:00:00Z", "2026-01-01 25:00:00",
+          "2026-01-01 00:00:00+99:59")  # fmt: skip
+_ANSWER = "2026-01-01 00:00:00Z\n{}\nAT+CSQ\n+CSQ: 20,99\nOK\n"
+_CANNOT_BE |= {date: ("at-transcript", _ANSWER.format(date), ["time_ns"]) for date in _DATES}
+
+
+@pytest.mark.parametrize("case", _CANNOT_BE)
+def test_a_number_or_date_that_cannot_be_is_missing_counted_and_told(case: str) -> None:
+    name, text, dropped = _CANNOT_BE[case]
+    fmt = next(fmt for fmt in FORMATS if fmt.name == name)
+    table, *_ = (table for table in parsed(fmt, text.encode()).values() if len(table))
+    (row,) = table.rows()
+    assert table.provenance["missing"] == dict.fromkeys(dropped, 1)
+    for column in set(dropped) & row.keys():
+        assert row[column] is None or (column == "port_remote" and row[column] == 0)
+    told = [warning for warning in table.provenance["warnings"] if "1 value is impossible: set to missing" in warning]
+    assert sorted(warning.partition(":")[0] for warning in told) == sorted(dropped)
+
+
+def test_what_a_log_says_of_a_flight_it_cannot_have_is_no_product() -> None:
+    fmt = next(fmt for fmt in FORMATS if fmt.name == "ss")
+    (row,) = parsed(fmt, _SS.replace("1448", str(2**52)).format(7, 2**52, 1, 5).encode())["tcp_state"].rows()
+    assert (row["cwnd_segments"], row["cwnd_bytes"]) == (2**52, None)
+
+
+def test_a_column_with_one_bad_value_among_many_keeps_the_others() -> None:
+    fmt = next(fmt for fmt in FORMATS if fmt.name == "telephony-registry")
+    text = "".join(_CELL.format(n, 2**63 if n == 70_000 else -5) for n in range(70_001))  # more than a chunk of rows
+    radio = parsed(fmt, text.encode())["radio"]
+    assert np.flatnonzero(radio.missing("sinr_raw")).tolist() == [70_000]
+    assert (radio["sinr_raw"][:70_000] == -5).all()
+    assert radio.provenance["missing"] == {"sinr_raw": 1}
+
+
+def test_half_of_a_character_is_written_as_unknown() -> None:
+    record = b'{"kind":"marker","note":"a\\ud800","realtime_ns":1700000000000000000}\n'
+    (row,) = parsed(next(fmt for fmt in FORMATS if fmt.name == "markers"), record)["markers"].rows()
+    assert row["note"] == "a\ufffd"

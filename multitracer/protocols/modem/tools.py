@@ -35,6 +35,8 @@ _MODES = {
 5G NSA is absent, because its levels may belong to either cell."""
 _CELL = {"pci": "physical_cell_id", "earfcn": "channel", "cid_dec": "cell_id", "tac_dec": "area_code"}
 _NUMBER = re.compile(r"[1-9]\d{0,10}")
+_MOST = 1e6
+"""Largest number that may be a level in some unit."""
 _MOST_MODEMS = 16  # bounds the rows of one output: no host has so many
 _MMCLI_KEY = re.compile(r"modem\.signal\.([a-z0-9]{2,8})\.([a-z-]{2,12})\s*:\s*(\S{1,16})")
 _MMCLI_ROW = re.compile(r"\s*([A-Za-z0-9]{0,12})\s*\|\s*([a-z/ -]{2,16}):\s*(.{1,24})")
@@ -128,7 +130,7 @@ def _possible(column: str, value: float | None) -> float | None:
 
 def _real(value: object) -> float | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+        return float(value) if abs(value) <= _MOST else None
     if isinstance(value, str) and re.fullmatch(r"-?\d{1,4}(\.\d{1,4})?", value):
         return float(value)
     return None
