@@ -9,6 +9,7 @@ only the server knows; it is not part of paper 000, and it is sent after everyth
 from __future__ import annotations
 
 import json
+import math
 import socket
 import struct
 from functools import lru_cache
@@ -110,14 +111,14 @@ def recorded_values(body: bytes) -> dict[str, object]:
     Raises
     ------
     RemoteProtocolError
-        If they are not a JSON object, or are too long.
+        If they are not a JSON object, are too long, or hold a number that is not finite or has more than 64 bits.
     """
     if len(body) > _MAX_GOODBYE_BYTES:
         raise RemoteProtocolError(f"a good-bye of {len(body)} octets is too long")
     try:
-        values = json.loads(body, parse_constant=_no_constant)
+        values = json.loads(body, parse_constant=_no_constant, parse_float=_finite, parse_int=_of_64_bits)
     except (ValueError, RecursionError) as error:
-        raise RemoteProtocolError("a good-bye message must hold a JSON object") from error
+        raise RemoteProtocolError("a good-bye message must hold a JSON object with finite numbers") from error
     if not isinstance(values, dict):
         raise RemoteProtocolError("a good-bye message must hold a JSON object")
     return values
@@ -125,6 +126,18 @@ def recorded_values(body: bytes) -> dict[str, object]:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"the number {name} is not allowed in JSON")
+
+
+def _finite(digits: str) -> float:
+    if not math.isfinite(value := float(digits)):  # 1e400 is infinite, and would be written as Infinity
+        raise ValueError(f"the number {digits} is too large")
+    return value
+
+
+def _of_64_bits(digits: str) -> int:
+    if not -(1 << 63) <= (value := int(digits)) < 1 << 64:  # readers of the log keep numbers in 64 bits
+        raise ValueError("the number has more than 64 bits")
+    return value
 
 
 def encode_receipt(receipt: Receipt) -> bytes:

@@ -91,5 +91,13 @@ def test_goodbye_without_values_is_refused(body: bytes) -> None:
         recorded_values(body)
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "-1e999", "1" + "0" * 20, "9" * 4000])
+def test_number_of_a_goodbye_that_no_reader_keeps_is_refused(number: str) -> None:
+    for body in (f'{{"rtt_ns": {number}}}', f'{{"more": [{{"rtt_ns": {number}}}]}}'):
+        with pytest.raises(RemoteProtocolError):
+            recorded_values(body.encode())
+
+
 def test_values_of_a_goodbye_come_back() -> None:
-    assert recorded_values(json.dumps({"rtt_ns": 5, "why": None}).encode()) == {"rtt_ns": 5, "why": None}
+    values = {"rtt_ns": 2**63 - 1, "why": None, "offset_ns": -(2**63), "rssi_dbm": -71.5}
+    assert recorded_values(json.dumps(values).encode()) == values
