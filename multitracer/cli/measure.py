@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,7 @@ import click
 from multitracer.cli._measure import Over, over_options
 from multitracer.cli._options import CommandGroup, FiniteRange, debug_option, examples
 from multitracer.errors import InputError
-from multitracer.words import count
+from multitracer.words import count, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,10 +105,11 @@ def command() -> None:
 @_centaurus_options
 @debug_option
 def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, **options: Any) -> None:
-    """Answer the requests of `measure run`, until Ctrl-C.
+    """Answer the requests of `measure run`, until Ctrl-C or SIGTERM.
 
     The first line of output shows the address. Every host that can reach this address can use the server;
-    the default address is reachable only from this machine.
+    the default address is reachable only from this machine. If records cannot be written, a warning says so,
+    the service goes on, and the exit status at the end is 1.
     """
     from multitracer.measure.transports import server
 
@@ -114,16 +117,28 @@ def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, 
     click.echo(f"the {protocol} server listens at {where}")
     try:
         while True:
+            _show_warnings(made.warnings)
             made.work(1.0)
     except KeyboardInterrupt:
-        click.echo(f"the server answered {made.records.count} transactions")
-        if lost := made.records.not_recorded:
-            click.echo(
-                f"{lost} transactions were not recorded: transactions.jsonl has reached its maximum size (1 GiB)",
-                err=True,
-            )
+        pass
+    except SystemExit as stop:
+        if stop.code != 128 + signal.SIGTERM:
+            raise
     finally:
         made.close()
+    records = made.records
+    click.echo(f"the server answered {records.count} transactions")
+    if records.reason:
+        raise InputError(
+            f"{records.path}: {records.not_recorded} of {records.count} records were not written "
+            f"({records.reason}); make space, or name another folder"
+        )
+
+
+def _show_warnings(warnings: list[str]) -> None:
+    while warnings:
+        with contextlib.suppress(OSError):  # standard error may be on the disk that is full
+            click.echo(f"Warning: {printable(warnings.pop(0))}", err=True)
 
 
 @command.command(
@@ -187,7 +202,8 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
     """Run transactions with a server, and write DIR/transactions.csv.
 
     A transaction is a request, its reply, and a good-bye that carries the client's record. The exit status
-    is 0 if all transactions were run (dropped ones included), and 1 if the server cannot be reached.
+    is 0 if all transactions were run, even if some were dropped. It is 1 if the server cannot be reached, or
+    if all were dropped.
 
     With --over, client and server run on this machine over a modelled link: with the kernel's TCP in two
     network namespaces (Linux, as root or under `unshare -Urnm`), or in virtual time with --virtual. Each
@@ -212,6 +228,11 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
             journal = measure_over(link, plan, folder, options, progress)
     show_results(plan, journal)
     click.echo(f"the session was written to {folder}")
+    if journal.dropped == len(journal.outcomes):
+        raise InputError(
+            f"{journal.path}: all transactions were dropped ({journal.dropped} of {journal.dropped}); the column why "
+            "of this file names the step that failed"
+        )
 
 
 @command.command(

@@ -206,12 +206,14 @@ class CentaurusServer:
 
     def __init__(self, endpoint: CentaurusEndpoint, *, folder: Path | None = None) -> None:
         self._endpoint = endpoint
-        self.records = TransactionLog(folder, endpoint.clock)
+        self.warnings: list[str] = []
+        self.records = TransactionLog(folder, endpoint.clock, warn=self.warnings.append)
         self._clients: dict[Address, _Client] = {}
 
     def close(self) -> None:
-        """Close the medium."""
+        """Close the medium and the log."""
         self._endpoint.close()
+        self.records.close()
 
     def work(self, wait_s: float) -> None:
         """Do one small step; if there is nothing to do, wait for at most the given time."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import dataclass
+from os.path import samestat
 from typing import TYPE_CHECKING, Protocol
 
 from multitracer.errors import InputError, RemoteProtocolError
@@ -30,6 +33,9 @@ RECORDS = "transactions.jsonl"
 _MAX_BYTES = 1 << 30
 """Maximum size of the log in bytes, so that clients cannot fill the disk."""
 
+_OPEN_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+"""A log that is a pipe without a reader is an error; without O_NONBLOCK it would stop the server."""
+
 
 @dataclass(slots=True)
 class Served:
@@ -55,6 +61,8 @@ class MeasureServer(Protocol):
     """A server of one transport."""
 
     records: TransactionLog
+    warnings: list[str]
+    """Sentences for the user; who shows them removes them."""
 
     def work(self, wait_s: float) -> None:
         """Do one small step; if there is nothing to do, wait for at most the given time."""
@@ -64,26 +72,54 @@ class MeasureServer(Protocol):
 
 
 class TransactionLog:
-    """The server's own log of transactions, one JSON line each; without a folder it only counts."""
+    """The server's own log of transactions, one JSON line each; without a folder it only counts.
 
-    def __init__(self, folder: Path | None, clock: Callable[[], int]) -> None:
+    A log that cannot be written ends no service: its records are counted in `not_recorded`, the first reason is a
+    warning, and each later record is tried again.
+
+    Parameters
+    ----------
+    folder : Path or None
+        The folder of the log; it is made if it does not exist.
+    clock : callable
+        Returns the time, ns since 1970.
+    warn : callable, optional
+        Takes a sentence for the user.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be made.
+    """
+
+    def __init__(
+        self, folder: Path | None, clock: Callable[[], int], *, warn: Callable[[str], None] | None = None
+    ) -> None:
         self.count = 0
         self.not_recorded = 0
-        """Number of transactions that were not written because the log was full."""
+        """Number of transactions that were not written, because the log was full or the system refused to write it."""
+        self.reason = ""
+        """Why the first of them was not written; empty if all were."""
         self._clock = clock
-        self._path = folder / RECORDS if folder is not None else None
-        if folder is not None:
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InputError(
-                    f"{folder}: cannot create this folder ({error.strerror}); name another folder"
-                ) from error
+        self._warn = warn
+        self._file: int | None = None
+        """Descriptor of the log: it stays open, so that the last free one cannot go to a client."""
+        self.path = folder / RECORDS if folder is not None else None
+        if folder is None:
+            return
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{folder}: cannot create this folder ({error.strerror}); name another folder") from error
+        try:
+            self._open()
+        except OSError as error:
+            self._fail(error)
 
     def add(self, client: str, served: Served, values: dict[str, object]) -> None:
         """Write a transaction whose good-bye has arrived."""
         self.count += 1
-        if self._path is None:
+        if self.path is None:
             return
         receipt = served.receipt()
         line = {
@@ -94,11 +130,57 @@ class TransactionLog:
             **receipt._asdict(),
             "recorded": values,
         }
-        with self._path.open("a", encoding="utf-8") as stream:
-            if stream.tell() < _MAX_BYTES:
-                stream.write(json.dumps(line) + "\n")
-            else:
-                self.not_recorded += 1
+        try:
+            self._append(json.dumps(line, allow_nan=False).encode() + b"\n")
+        except OSError as error:
+            self.not_recorded += 1
+            self._fail(error)
+
+    def close(self) -> None:
+        """Close the log once the disk has all of it; a failure of the disk is noted in `reason`."""
+        if self._file is None:
+            return
+        try:
+            os.fsync(self._file)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # what is no file on a disk needs none
+                self.reason = self.reason or f"the disk may not have all of them: {error.strerror}"
+        self._release()
+
+    def _append(self, line: bytes) -> None:
+        """Write a line, or nothing of it."""
+        file = self._open()
+        before = os.fstat(file).st_size
+        if before >= _MAX_BYTES:
+            raise OSError(errno.EFBIG, f"its maximum size is {_MAX_BYTES >> 20} MiB")
+        if (written := os.write(file, line)) < len(line):
+            if written:
+                os.ftruncate(file, before)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _open(self) -> int:
+        """Return the descriptor of the log; open another one if the file was moved or deleted."""
+        assert self.path is not None
+        if self._file is not None and not (self.path.exists() and samestat(self.path.stat(), os.fstat(self._file))):
+            self._release()
+        if self._file is None:
+            self._file = os.open(self.path, _OPEN_FLAGS, 0o666)
+        return self._file
+
+    def _release(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _fail(self, error: OSError) -> None:
+        if self.reason:
+            return
+        self.reason = error.strerror or str(error)
+        if self._warn is not None:
+            self._warn(
+                f"{self.path}: cannot write the records of transactions ({self.reason}); the server goes on without "
+                "them and tries again at each transaction"
+            )
 
 
 def reply_to(request: Words) -> bytes:

@@ -190,7 +190,8 @@ class TcpServer:
 
     def __init__(self, bind: tuple[str, int], *, folder: Path | None = None) -> None:
         self._clock = SteadyClock()
-        self.records = TransactionLog(folder, self._clock)
+        self.warnings: list[str] = []
+        self.records = TransactionLog(folder, self._clock, warn=self.warnings.append)
         self._listener = bound_socket(bind, socket.SOCK_STREAM)
         self._listener.listen(_BACKLOG)
         self._listener.setblocking(False)
@@ -208,6 +209,7 @@ class TcpServer:
             each.socket.close()
         self._connections.clear()
         self._listener.close()
+        self.records.close()
 
     def work(self, wait_s: float) -> None:
         """Accept, read, answer and write whatever is ready."""

@@ -331,7 +331,8 @@ class WtcpServer:
 
     def __init__(self, bind: tuple[str, int], config: WtcpConfig, *, folder: Path | None = None) -> None:
         self._clock = SteadyClock()
-        self.records = TransactionLog(folder, self._clock)
+        self.warnings: list[str] = []
+        self.records = TransactionLog(folder, self._clock, warn=self.warnings.append)
         self._service = WtcpService(config, records=self.records, clock=self._clock)
         self.worker = self._service.worker
         self.unsendable = 0
@@ -349,6 +350,7 @@ class WtcpServer:
     def close(self) -> None:
         """Close the socket; clients notice it by their timeouts."""
         self._socket.close()
+        self.records.close()
 
     def work(self, wait_s: float) -> None:
         """Send due packets, then wait at most the given time and process arriving packets."""

@@ -25,7 +25,7 @@ from tests.measure.relay import Relay
 from tests.narrowed import known
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 PROTOCOLS = ["tcp", "centauruscomm", "wtcp"]
@@ -151,6 +151,15 @@ def _wait_for_lines(path: Path, count: int, client: subprocess.Popen[Any]) -> No
         time.sleep(0.002)
 
 
+def test_client_without_one_finished_transaction_is_an_error(tmp_path: Path) -> None:
+    with serving("tcp") as server, Relay("tcp", server) as relay:
+        relay.is_open = lambda: False
+        arguments = ["--vary", "reply", "--sizes", "64", "--sessions", "3", "--timeout", "0.2"]
+        told = call(*_arguments("tcp", relay.address, tmp_path, *arguments), status=1)
+    assert [row["outcome"] for row in _rows(tmp_path)] == ["dropped"] * 3
+    assert "all transactions were dropped (3 of 3)" in told.stderr
+
+
 def test_finished_run_is_not_run_again(tmp_path: Path) -> None:
     with serving("tcp") as server:
         arguments = _arguments("tcp", server, tmp_path, "--vary", "reply", "--sizes", "64", "--sessions", "2")
@@ -206,6 +215,89 @@ def test_dropped_transactions_are_lines_and_no_error(protocol: str, tmp_path: Pa
     assert all(row["why"] for row in dropped)
     assert all(not row["rtt_s"] for row in dropped if row["why"] in ("request", "reply", "connect"))
     assert words.splitlines()[1].split()[3:5] == [str(8 - len(dropped)), str(len(dropped))]
+
+
+def _end(server: subprocess.Popen[str], number: signal.Signals) -> tuple[str, list[str]]:
+    """Send a signal to a server; return its summary, and the lines of standard error."""
+    server.send_signal(number)
+    words, errors = server.communicate(timeout=60)
+    return words, errors.splitlines()
+
+
+@contextlib.contextmanager
+def _watched(protocol: str, folder: Path, *before: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Start a server that records in a folder; yield where it listens, and the process with both outputs."""
+    argv = [*before, *COMMAND, "measure", "serve", "--protocol", protocol, "--listen", "127.0.0.1:0", "-o", str(folder)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as server:
+        try:
+            assert server.stdout is not None
+            yield server.stdout.readline().split(" at ")[1].strip(), server
+        finally:
+            server.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_signal_ends_the_server_with_its_summary(protocol: str, number: signal.Signals, tmp_path: Path) -> None:
+    with _watched(protocol, tmp_path / "served") as (address, server):
+        call(*_arguments(protocol, address, tmp_path / "run", "--vary", "reply", "--sizes", "64", "--sessions", "2"))
+        assert _end(server, number) == ("the server answered 2 transactions\n", [])
+    assert server.returncode == 0
+    assert _lines(tmp_path / "served" / "transactions.jsonl") == 2
+
+
+def _fill(folder: Path) -> None:
+    with contextlib.suppress(OSError), (folder / "rest").open("wb", buffering=0) as rest:
+        while rest.write(bytes(4096)):
+            pass
+
+
+def _make_read_only(folder: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
+
+
+def _make_writable(folder: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,rw", folder], check=True)
+
+
+def _break(folder: Path) -> None:
+    """Make each write fail as one to a broken disk: nothing is mapped at address 0 of the server."""
+    (folder / "transactions.jsonl").symlink_to("/proc/self/mem")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    ("spoil", "repair", "reason"),
+    [
+        (_fill, lambda folder: (folder / "rest").unlink(), "No space left on device"),
+        (_make_read_only, _make_writable, "Read-only file system"),
+        (_break, lambda folder: (folder / "transactions.jsonl").unlink(), "Input/output error"),
+    ],
+    ids=["full", "read-only", "broken"],
+)
+def test_log_that_cannot_be_written_ends_no_service_and_is_counted(
+    protocol: str, spoil: Callable[[Path], None], repair: Callable[[Path], None], reason: str, tmp_path: Path
+) -> None:
+    (disk := tmp_path / "disk").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], check=True)
+    try:
+        spoil(disk)
+        more = ("--vary", "reply", "--sizes", "64", "--sessions")
+        with _watched(protocol, disk) as (address, server):
+            call(*_arguments(protocol, address, tmp_path / "lost", *more, "20"))
+            repair(disk)
+            call(*_arguments(protocol, address, tmp_path / "written", *more, "2"))
+            words, errors = _end(server, signal.SIGTERM)
+        rows = [json.loads(line) for line in (disk / "transactions.jsonl").read_text().splitlines()]
+    finally:
+        subprocess.run(["umount", disk], check=True)
+    assert words == "the server answered 22 transactions\n"
+    assert server.returncode == 1
+    assert [line.startswith(("Warning: ", "Error: ")) for line in errors] == [True, True]
+    assert f"cannot write the records of transactions ({reason})" in errors[0]
+    assert f"20 of 22 records were not written ({reason})" in errors[1]
+    assert [row["transaction"] for row in rows] == [1, 2]
 
 
 @pytest.mark.parametrize("where", ["", "[[experiment]]\nvary = 'reply'\nsizes = [128]\n"])
