@@ -225,6 +225,10 @@ class Dialogue:
         """Octets to send; the sender removes what it has sent."""
         self.has_asked = False
         """Whether this client has sent a request; until then it may be closed first."""
+        self.messages = 0
+        """Number of complete messages that arrived."""
+        self.completed = 0
+        """Number of transactions whose good-bye arrived."""
 
     def hear(self, octets: bytes) -> None:
         """Process octets that arrived from the client.
@@ -244,6 +248,7 @@ class Dialogue:
             self._follow(words)
 
     def _follow(self, words: Words) -> None:
+        self.messages += 1
         if words.letters == REQUEST:
             if self.unsent:  # one reply at a time bounds what a client can make us keep
                 raise RemoteProtocolError("a request arrived before the last reply was sent completely")
@@ -257,6 +262,7 @@ class Dialogue:
                 raise RemoteProtocolError("the message is a good-bye for another transaction")
             self._records.add(self._name, served, recorded_values(words.body))
             self.unsent += receipt_for(words, served)
+            self.completed += 1
             self._served = None
         else:
             raise RemoteProtocolError("the message is unexpected in this state of the protocol")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import select
 import socket
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,7 +31,7 @@ from multitracer.measure.server import Dialogue, TransactionLog
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from multitracer.measure.exchange import TransportConnection
@@ -158,12 +160,30 @@ class TcpClient:
 
 
 # The server over the kernel's TCP: many connections in one thread, without blocking calls.
+#
+# Who is disconnected. A client makes progress when octets arrive from it, or its TCP acknowledges octets of ours.
+# Slow links, full queues and slow readers make progress all the time; a program that sends nothing, or never
+# reads, makes none. Only an outage does so on an honest path, therefore a client that has done a transaction, or
+# to which the kernel repeats data in vain, has ten minutes. When the server is full, who made no progress for ten
+# seconds gives way to a new client, and so does, at an address with more connections than the new client's, who
+# has not done a transaction yet.
 
 
 _MAX_CONNECTIONS = 256
 _MAX_PER_HOST = 64
-_IDLE_NS = 3600 * NS_PER_S
-"""Idle time after which the server may close a client that has sent requests, to accept another."""
+_IDLE_NS = 50 * NS_PER_S
+"""Time without progress after which a client is disconnected: with `_LOOK_NS` within a minute."""
+_OUTAGE_NS = 600 * NS_PER_S
+"""The same where it may be an outage (not measured: longer ones are rare, and clients give up after 120 s)."""
+_YIELD_NS = 10 * NS_PER_S
+"""Time without progress after which a client gives way to another one if the server is full (not measured)."""
+_MIN_BYTES_PER_S = 64
+"""Minimum rate of a message after its first `_IDLE_NS`: a tenth of the slowest link here (CDPD, shared by ten)."""
+_LOOK_NS = 5 * NS_PER_S
+"""Time between two looks at the progress of all clients; one costs 3 ms with 256 clients."""
+_RETRY_NS = NS_PER_S
+"""Time after which the server tries again to accept, if the system had no descriptor for it."""
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _BACKLOG = 64
 
 
@@ -174,7 +194,44 @@ class _Connection:
         self.socket = accepted
         self.host = host
         self.dialogue = dialogue
-        self.heard_ns = now_ns
+        self.progress_ns = now_ns
+        """Time of the last progress."""
+        self._acked_bytes = tcp_info(accepted).get("bytes_acked", 0)
+        self._began_ns: int | None = None
+        """Time at which the message that is not complete yet began to arrive."""
+        self._begun_bytes = 0
+
+    @property
+    def standing(self) -> tuple[bool, bool, int]:
+        """What decides who is closed first: the smallest."""
+        return self.dialogue.completed > 0, self.dialogue.has_asked, self.progress_ns
+
+    def hear(self, octets: bytes, now_ns: int) -> None:
+        """Process octets that arrived."""
+        self.progress_ns = now_ns
+        messages = self.dialogue.messages
+        self.dialogue.hear(octets)
+        if self.dialogue.messages > messages:
+            self._began_ns, self._begun_bytes = None, 0
+        else:
+            self._began_ns = self._began_ns or now_ns
+            self._begun_bytes += len(octets)
+
+    def is_stuck(self, now_ns: int) -> bool:
+        """Look at what the client's TCP acknowledged; return whether the client must be disconnected."""
+        info = tcp_info(self.socket)
+        if (acked_bytes := info.get("bytes_acked", 0)) != self._acked_bytes:
+            self._acked_bytes, self.progress_ns = acked_bytes, now_ns
+        if self._began_ns is not None:
+            slowest_ns = self._begun_bytes * NS_PER_S // _MIN_BYTES_PER_S
+            if now_ns - self._began_ns > _IDLE_NS + slowest_ns:
+                return True
+        may_be_outage = self.dialogue.completed > 0 or info.get("retransmits", 0) > 0
+        return now_ns - self.progress_ns > (_OUTAGE_NS if may_be_outage else _IDLE_NS)
+
+
+def _standing(connection: _Connection) -> tuple[bool, bool, int]:
+    return connection.standing
 
 
 class TcpServer:
@@ -196,6 +253,11 @@ class TcpServer:
         self._listener.listen(_BACKLOG)
         self._listener.setblocking(False)
         self._connections: dict[int, _Connection] = {}
+        self._look_ns = 0
+        """Time of the next look at the progress of all clients."""
+        self._accept_ns = 0
+        """Time before which no connection is accepted, because the system has no descriptor."""
+        self._was_exhausted = False
 
     @property
     def address(self) -> tuple[str, int]:
@@ -204,7 +266,7 @@ class TcpServer:
         return str(host), int(port)
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection and the log."""
         for each in self._connections.values():
             each.socket.close()
         self._connections.clear()
@@ -213,9 +275,17 @@ class TcpServer:
 
     def work(self, wait_s: float) -> None:
         """Accept, read, answer and write whatever is ready."""
+        now_ns = self._clock()
+        if now_ns >= self._look_ns:
+            self._look(now_ns)
         listener = self._listener.fileno()
+        readers = list(self._connections)
+        if now_ns >= self._accept_ns:
+            readers.append(listener)
+        else:
+            wait_s = min(wait_s, (self._accept_ns - now_ns) / NS_PER_S)
         writers = [number for number, each in self._connections.items() if each.dialogue.unsent]
-        readable, writable, _ = select.select([listener, *self._connections], writers, [], wait_s)
+        readable, writable, _ = select.select(readers, writers, [], wait_s)
         for number in readable:
             if number == listener:
                 self._accept()
@@ -232,12 +302,22 @@ class TcpServer:
         except (OSError, RemoteProtocolError):
             self._drop(connection)
 
+    def _look(self, now_ns: int) -> None:
+        """Disconnect every client that makes no progress."""
+        self._look_ns = now_ns + _LOOK_NS
+        for each in list(self._connections.values()):
+            if each.is_stuck(now_ns):
+                self._drop(each)
+
     def _accept(self) -> None:
+        now_ns = self._clock()
         try:
             accepted, address = self._listener.accept()
-        except OSError:  # gone before it was accepted
+        except OSError as error:  # else it is gone before it was accepted
+            if error.errno in _EXHAUSTED and not self._make_room(list(self._connections.values()), now_ns):
+                self._accept_ns = now_ns + _RETRY_NS
+                self._warn_exhausted(error)
             return
-        now_ns = self._clock()
         if not self._has_room(address[0], now_ns):
             accepted.close()
             return
@@ -247,22 +327,42 @@ class TcpServer:
         dialogue = Dialogue(name, records=self.records, clock=self._clock, info=info)
         self._connections[accepted.fileno()] = _Connection(accepted, address[0], dialogue, now_ns)
 
+    def _warn_exhausted(self, error: OSError) -> None:
+        if not self._was_exhausted:
+            self._was_exhausted = True
+            self.warnings.append(
+                f"cannot accept a connection ({error.strerror}); new clients wait until others leave; "
+                f"raise the limit of open files (`ulimit -n`) above {_MAX_CONNECTIONS}"
+            )
+
     def _has_room(self, host: str, now_ns: int) -> bool:
-        """Return whether another client may be accepted; close an idle connection if necessary."""
+        """Return whether another client may be accepted; close a connection if necessary."""
         of_host = [each for each in self._connections.values() if each.host == host]
         if len(of_host) >= _MAX_PER_HOST:
-            return self._made_room(of_host, now_ns)
-        if len(self._connections) >= _MAX_CONNECTIONS:
-            return self._made_room(self._connections.values(), now_ns)
+            return self._make_room(of_host, now_ns)
+        if len(self._connections) < _MAX_CONNECTIONS:
+            return True
+        if self._make_room(list(self._connections.values()), now_ns):
+            return True
+        hosts = Counter(each.host for each in self._connections.values())
+        largest, number = hosts.most_common(1)[0]
+        first = min((each for each in self._connections.values() if each.host == largest), key=_standing)
+        if number <= len(of_host) + 1 or first.dialogue.completed:
+            return False
+        self._drop(first)
         return True
 
-    def _made_room(self, among: Iterable[_Connection], now_ns: int) -> bool:
-        """Close the longest idle connection, first among those without a request.
+    def _make_room(self, among: Sequence[_Connection], now_ns: int) -> bool:
+        """Close the client with the lowest standing if it makes no progress, or has not asked for anything.
 
         Return whether one was closed.
         """
-        first = min(among, key=lambda each: (each.dialogue.has_asked, each.heard_ns))
-        if first.dialogue.has_asked and now_ns - first.heard_ns < _IDLE_NS:
+        if self._look_ns - now_ns < _LOOK_NS - NS_PER_S:  # what the clients' TCP acknowledged is old
+            self._look(now_ns)
+            if any(each.socket.fileno() < 0 for each in among):
+                return True
+        first = min(among, key=_standing, default=None)
+        if first is None or (first.dialogue.has_asked and now_ns - first.progress_ns < _YIELD_NS):
             return False
         self._drop(first)
         return True
@@ -270,14 +370,14 @@ class TcpServer:
     def _drop(self, connection: _Connection) -> None:
         del self._connections[connection.socket.fileno()]
         connection.socket.close()
+        self._accept_ns = 0
 
     def _read(self, connection: _Connection) -> None:
         octets = connection.socket.recv(_CHUNK_BYTES)
         if not octets:
             self._drop(connection)
             return
-        connection.heard_ns = self._clock()
-        connection.dialogue.hear(octets)
+        connection.hear(octets, self._clock())
         self._write(connection)
 
     def _write(self, connection: _Connection) -> None:
@@ -286,5 +386,6 @@ class TcpServer:
             return
         try:
             dialogue.unsent = dialogue.unsent[connection.socket.send(dialogue.unsent) :]
+            connection.progress_ns = self._clock()
         except BlockingIOError:
             return
