@@ -11,12 +11,13 @@ from html import escape
 from typing import TYPE_CHECKING, TypeAlias
 
 import pandas as pd
+import pyarrow as pa
 
 from multitracer.api.frames import explained
 from multitracer.campaign.catalogue import Catalogue
 from multitracer.campaign.compared import compared, comparison_page, header, row
 from multitracer.campaign.compared_sides import UNITS
-from multitracer.campaign.query import connection, query
+from multitracer.campaign.query import QueryBounds, bounded_query, connection
 from multitracer.campaign.schemas import DOCS, TABLES
 from multitracer.errors import InputError
 from multitracer.report.page import write
@@ -82,22 +83,33 @@ class Campaign:
         """
         return {name: self._catalogue.snapshot.rows(name) for name in TABLES}
 
-    def query(self, sql: str) -> pd.DataFrame:
-        """Return the result of one SQL statement for DuckDB.
+    def query(
+        self, sql: str, *, timeout_s: float = 60.0, max_rows: int | None = None, max_bytes: int | None = None
+    ) -> pd.DataFrame:
+        """Return the result of one SQL statement for DuckDB, which a process of its own computes.
 
         The statement can read only the campaign's tables.
+
+        Parameters
+        ----------
+        sql : str
+        timeout_s : float
+            Time that the query may take, in s.
+        max_rows, max_bytes : int, optional
+            Maximum number of rows of the result, and of their bytes in memory; by default unlimited.
 
         Raises
         ------
         InputError
-            If the statement is invalid or uses a forbidden function.
+            If the statement is invalid or uses a forbidden function, or exceeds a bound.
 
         Examples
         --------
         >>> campaign.query("SELECT name, trust FROM sessions")["name"].tolist()
         ['drive']
         """
-        frame: pd.DataFrame = query(self._catalogue, sql).to_pandas()
+        with bounded_query(self._catalogue, sql, QueryBounds(timeout_s, max_rows, max_bytes)) as answer:
+            frame: pd.DataFrame = pa.Table.from_batches(answer.batches, answer.schema).to_pandas()
         return frame
 
     def relation(self, table: str) -> duckdb.DuckDBPyRelation:

@@ -4,6 +4,10 @@ The tables are registered as Arrow datasets, which Python reads; the engine itse
 any file, and its configuration is locked before it gets the user's text. A filter on the text would not be
 sufficient: `WITH x AS (COPY …) SELECT` and `EXPLAIN ANALYZE COPY` write, too.
 
+A query of a user has bounds, which the engine cannot keep: it counts no text that a function makes, and an
+expression over one row cannot be interrupted (`SELECT repeat('x', 4000000000)` took 24 s and 7.7 GB with 1 GB and
+10 s allowed). So it runs in a process of its own, which has a limit of memory and is killed when its time is over.
+
 The module also finds which labels of the sessions a query reads, by DuckDB's syntax tree of the query. A join
 copies the map of labels to each of its rows, and searches it there. If a query reads only single labels by
 name, they can be read once per session, with the same result.
@@ -11,22 +15,35 @@ name, they can be read once per session, with the same result.
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
+import pickle
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from typing import TYPE_CHECKING, TypeAlias
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
 
 import duckdb
 import pyarrow as pa
 
 from multitracer.campaign.schemas import TABLES
-from multitracer.errors import InputError
-from multitracer.words import printable
+from multitracer.errors import InputError, MultiTracerError
+from multitracer.words import count, printable, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from typing import IO, TypeVar
 
     from multitracer.campaign.catalogue import Catalogue
+
+    Result = TypeVar("Result")
 
 Tree: TypeAlias = "dict[str, Tree] | list[Tree] | str | float | bool | None"
 Node: TypeAlias = "dict[str, Tree]"
@@ -131,6 +148,7 @@ MEMORY = "1GB"
 """Maximum memory of a query, which does not spill to disk. A typical query over 10^7 seconds needs less."""
 _SETTINGS = {
     "temp_directory": "",
+    "max_temp_directory_size": "0KiB",
     "disabled_optimizers": "join_order,build_side_probe_side",
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
@@ -197,13 +215,13 @@ def _take_before_joins(engine: duckdb.DuckDBPyConnection, labels: tuple[str, ...
 
 
 def query(catalogue: Catalogue, sql: str) -> pa.Table:
-    """Return the result of one SQL statement.
+    """Return the result of one SQL statement of this program, which is read in this process.
 
     Parameters
     ----------
     catalogue : Catalogue
     sql : str
-        A statement for DuckDB on the tables of `TABLES`.
+        A statement for DuckDB on the tables of `TABLES`. One that a user wrote is for `bounded_query`.
 
     Returns
     -------
@@ -215,13 +233,25 @@ def query(catalogue: Catalogue, sql: str) -> pa.Table:
     InputError
         If the statement is not valid or not allowed, with the message of DuckDB.
     """
+    with _engine_for(catalogue, sql) as engine:
+        return answer(engine, sql)
+
+
+@contextmanager
+def _engine_for(catalogue: Catalogue, sql: str) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a connection for one statement; raise the errors of the engine as an `InputError`."""
     with connection(catalogue, question=sql) as engine:
         try:
-            if not duckdb.extract_statements(sql):
+            statements = len(duckdb.extract_statements(sql))
+            if not statements:
                 raise InputError("query: no SQL statement given; write for example SELECT * FROM sessions")
-            return answer(engine, sql)
+            if statements > 1:
+                raise InputError(f"query: {statements} SQL statements given; give exactly one")
+            yield engine
+        except (duckdb.OutOfMemoryException, pa.ArrowMemoryError, MemoryError) as error:
+            raise InputError(_OUT_OF_MEMORY) from error
         except (duckdb.Error, OSError, pa.ArrowInvalid) as error:
-            raise InputError(_words(error)) from error
+            raise InputError(_OUT_OF_MEMORY if _MEMORY_ERROR in str(error) else _words(error)) from error
 
 
 def literal(text: str) -> str:
@@ -249,6 +279,179 @@ def answer(engine: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
 def _table(engine: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
     relation = engine.sql(sql)
     return pa.table({}) if relation is None else relation.to_arrow_table()
+
+
+# --- a query of a user, in a process of its own ---
+
+_PROCESS_BYTES, _CORE_BYTES = 2 << 30, 32 << 20
+"""Memory for data of the process of a query, in bytes: twice `MEMORY`, and for each core the stacks of its threads."""
+_BATCH_BYTES, _BATCH_ROWS = 8 << 20, 10_000
+"""Size at which a batch is sent; a row that is larger is a batch of its own."""
+_REFUSED = os.EX_DATAERR
+"""Exit status of the process if it has written a sentence for the user to standard error."""
+_PROGRAM = "from multitracer.campaign.query import main; main()"
+_SENTENCE_BYTES = 4096  # below what a pipe holds: it is read when the process has ended
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+_OUT_OF_MEMORY = "query: the query needs more than 1 GB of memory; aggregate, or read fewer rows or columns"
+_MEMORY_ERROR = "Out of Memory Error"
+"""Beginning of DuckDB's message where pyarrow reads the rows, which makes another exception of it."""
+
+
+class QueryBounds(NamedTuple):
+    """What a query may take and return; None: no bound."""
+
+    timeout_s: float = 60.0
+    """Time in which the engine must answer, in s. Time in which the rows before are used does not count."""
+    max_rows: int | None = None
+    max_bytes: int | None = None
+    """Size of all rows in memory (Arrow), in bytes."""
+
+
+class QueryAnswer(NamedTuple):
+    """The columns of a result, and its rows, which can be iterated once."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+
+@contextmanager
+def bounded_query(catalogue: Catalogue, sql: str, bounds: QueryBounds) -> Iterator[QueryAnswer]:
+    """Run one SQL statement of a user in a process of its own; during the `with` block its rows can be read.
+
+    Parameters
+    ----------
+    catalogue : Catalogue
+    sql : str
+        A statement for DuckDB on the tables of `TABLES`.
+    bounds : QueryBounds
+
+    Raises
+    ------
+    InputError
+        If the statement is not valid or not allowed, or exceeds a bound; also while rows are read.
+    """
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", _PROGRAM],  # -P: no module of the working folder
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C ends this program, which ends the process
+    ) as process:
+        try:
+            assert process.stdin is not None
+            with suppress(BrokenPipeError), process.stdin as stream:  # it ended: its status says why
+                pickle.dump((os.getpid(), catalogue, sql, bounds), stream)
+            yield _QueryProcess(process, bounds.timeout_s).answer()
+        finally:
+            process.kill()
+
+
+class _QueryProcess:
+    """The process of a query, which is killed when it has been waited for too long."""
+
+    def __init__(self, process: subprocess.Popen[bytes], timeout_s: float) -> None:
+        self._process = process
+        self._timeout_s = self._left_s = timeout_s
+        self._is_late = False
+
+    def answer(self) -> QueryAnswer:
+        """Wait for the columns of the result."""
+        try:
+            reader = self._wait(partial(pa.ipc.open_stream, self._process.stdout))
+        except (pa.ArrowInvalid, OSError):
+            self._fail()
+        return QueryAnswer(reader.schema, self._batches(reader))
+
+    def _batches(self, reader: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            while (batch := self._wait(partial(next, reader, None))) is not None:
+                yield batch
+        except (pa.ArrowInvalid, OSError):
+            self._fail()
+        if self._wait(self._process.wait):  # a stream that breaks off between two batches looks complete
+            self._fail()
+
+    def _wait(self, step: Callable[[], Result]) -> Result:
+        """Return the result of a step that waits for the process."""
+        timer = threading.Timer(max(self._left_s, 0.0), self._expire)
+        timer.daemon = True
+        begin_s = time.monotonic()
+        timer.start()
+        try:
+            return step()
+        finally:
+            timer.cancel()
+            self._left_s -= time.monotonic() - begin_s
+
+    def _expire(self) -> None:
+        self._is_late = True
+        self._process.kill()
+
+    def _fail(self) -> NoReturn:
+        """Raise the reason why the process ended without a complete result."""
+        status = self._wait(self._process.wait)
+        if self._is_late:
+            raise InputError(
+                f"query: no complete result after {self._timeout_s:g} s; simplify the query, or raise --timeout"
+            )
+        assert self._process.stderr is not None
+        words = self._process.stderr.read(_SENTENCE_BYTES).decode("utf-8", "replace")
+        if status == _REFUSED:
+            raise InputError(words)
+        if status < 0:
+            name = signal.Signals(-status).name
+            raise InputError(f"query: the engine ended by {name}, as without memory; simplify the query")
+        raise RuntimeError(words)
+
+
+def main() -> None:
+    """Run the query that standard input describes; write its rows to standard output as a stream of Arrow."""
+    parent, catalogue, sql, bounds = pickle.load(sys.stdin.buffer)  # noqa: S301  (from the process that started this)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    most_bytes = _PROCESS_BYTES + _CORE_BYTES * (os.cpu_count() or 1)
+    resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, most_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    status = 0
+    if os.getppid() == parent:  # else it is gone already
+        try:
+            with _engine_for(catalogue, sql) as engine:
+                _send(engine, sql, bounds, sys.stdout.buffer)
+        except BrokenPipeError:
+            pass
+        except MultiTracerError as error:
+            status = _REFUSED
+            os.write(sys.stderr.fileno(), str(error).encode()[:_SENTENCE_BYTES])
+    os._exit(status)  # threads of the engine may still be at work
+
+
+def _send(engine: duckdb.DuckDBPyConnection, sql: str, bounds: QueryBounds, stream: IO[bytes]) -> None:
+    """Write the rows of a result; raise an error when they exceed their bounds."""
+    relation = engine.sql(sql)
+    reader = relation.to_arrow_reader(_BATCH_ROWS) if relation is not None else pa.table({}).to_reader()
+    rows = sent_bytes = 0
+    with pa.ipc.new_stream(stream, reader.schema) as writer:
+        for batch in reader:
+            step = max(1, min(_BATCH_ROWS, _BATCH_BYTES * len(batch) // max(batch.nbytes, 1)))
+            for begin in range(0, len(batch), step):
+                part = batch.slice(begin, step)
+                rows += len(part)
+                sent_bytes += part.nbytes
+                _check_bounds(rows, sent_bytes, bounds)
+                writer.write_batch(part)
+    stream.flush()
+
+
+def _check_bounds(rows: int, sent_bytes: int, bounds: QueryBounds) -> None:
+    if bounds.max_rows is not None and rows > bounds.max_rows:
+        most, option = count(bounds.max_rows, "row"), "--max-rows"
+    elif bounds.max_bytes is not None and sent_bytes > bounds.max_bytes:
+        most, option = size(bounds.max_bytes), "--max-bytes"
+    else:
+        return
+    raise InputError(f"query: the result has more than {most}; add LIMIT, or raise {option}")
 
 
 def _words(error: Exception) -> str:

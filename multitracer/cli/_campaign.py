@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from multitracer.campaign.query import QueryAnswer
     from multitracer.campaign.run import CampaignProgress, Workers
 
 _EVERY_S = 10.0
@@ -29,7 +30,10 @@ _EVERY_S = 10.0
 _TERMINAL_S = 0.5
 _MOST_ROWS = 1_000
 """Maximum number of rows that are printed as text; the number of further rows is printed."""
-_BATCH = 10_000
+_MOST_CHARACTERS = 1_000
+"""Maximum length of a cell that is printed as text: a thousand rows are held in memory for their widths."""
+_GROUP_BYTES = 64 << 20
+"""Size of a row group of a Parquet file, in bytes in memory. Not measured."""
 
 
 class CampaignProgressLine:
@@ -111,12 +115,12 @@ def watch_campaign(inputs: Iterable[str], campaign: str, *, workers: Workers, re
 # --- answers ---
 
 
-def write_answer(table: pa.Table, form: str | None, output: str | None) -> None:
-    """Write the result of a query.
+def write_answer(answer: QueryAnswer, form: str | None, output: str | None) -> None:
+    """Write the result of a query, while it is computed.
 
     Parameters
     ----------
-    table : pyarrow.Table
+    answer : QueryAnswer
     form : "csv", "json" or None
         Output format; by default that of the file's suffix, else text.
     output : str or None
@@ -125,26 +129,50 @@ def write_answer(table: pa.Table, form: str | None, output: str | None) -> None:
     ending = Path(output).suffix.lower().removeprefix(".") if output else ""
     form = form or (ending if ending in ("csv", "json", "parquet") else "text")
     if form == "parquet":
-        import pyarrow.parquet as pq
-
         with replacing(output) as temporary:
-            pq.write_table(table, temporary, compression="zstd")
+            _write_parquet(answer, temporary)
         return
     with text_output(output) as stream:
-        {"csv": _write_csv, "json": _write_json, "text": _write_text}[form](table, stream)
+        {"csv": _write_csv, "json": _write_json, "text": _write_text}[form](answer, stream)
 
 
-def _write_text(table: pa.Table, stream: TextIO) -> None:
+def _write_parquet(answer: QueryAnswer, path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pq.ParquetWriter(path, answer.schema, compression="zstd") as writer:
+        waiting: list[pa.RecordBatch] = []
+        held_bytes = 0
+        for batch in answer.batches:
+            waiting.append(batch)
+            held_bytes += batch.nbytes
+            if held_bytes >= _GROUP_BYTES:
+                writer.write_table(pa.Table.from_batches(waiting))
+                waiting, held_bytes = [], 0
+        if waiting:
+            writer.write_table(pa.Table.from_batches(waiting))
+
+
+def _write_text(answer: QueryAnswer, stream: TextIO) -> None:
     sheet = page(stream)
-    if not table.num_columns:
+    shown: list[list[str]] = []
+    rows = 0
+    for batch in answer.batches:
+        first = batch.slice(0, max(_MOST_ROWS - len(shown), 0))
+        shown += [[_short(_text(cell)) for cell in row] for row in _rows([first])]
+        rows += len(batch)
+    if not answer.schema.names:
         return
-    shown = table.slice(0, _MOST_ROWS)
     right = [
-        number for number, kind in enumerate(table.schema.types) if str(kind).startswith(("int", "uint", "double"))
+        number for number, kind in enumerate(answer.schema.types) if str(kind).startswith(("int", "uint", "double"))
     ]
-    sheet.table(table.column_names, ([_text(cell) for cell in row] for row in _rows(shown)), right=right)
-    if len(table) > _MOST_ROWS:
-        sheet.line(f"and {len(table) - _MOST_ROWS:,} more rows are not shown; --csv or -o FILE writes all rows")
+    sheet.table(answer.schema.names, shown, right=right)
+    if rows > len(shown):
+        sheet.line(f"and {rows - len(shown):,} more rows are not shown; --csv or -o FILE writes all rows")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
 
 
 def _text(cell: object) -> str:
@@ -162,10 +190,10 @@ def _plain_text(cell: object) -> str:
     return json.dumps(plain, ensure_ascii=False) if isinstance(plain, list | dict) else str(plain)
 
 
-def _write_csv(table: pa.Table, stream: TextIO) -> None:
+def _write_csv(answer: QueryAnswer, stream: TextIO) -> None:
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow([no_formula(name) for name in table.column_names])
-    for row in _rows(table):
+    writer.writerow([no_formula(name) for name in answer.schema.names])
+    for row in _rows(answer.batches):
         writer.writerow([_csv(cell) for cell in row])
 
 
@@ -179,18 +207,18 @@ def _csv(cell: object) -> object:
     return cell if isinstance(cell, int | float) else no_formula(_plain_text(cell))
 
 
-def _write_json(table: pa.Table, stream: TextIO) -> None:
+def _write_json(answer: QueryAnswer, stream: TextIO) -> None:
     stream.write("[")
     separator = "\n"
-    for row in _rows(table):
-        record = dict(zip(table.column_names, map(_plain, row), strict=True))
+    for row in _rows(answer.batches):
+        record = dict(zip(answer.schema.names, map(_plain, row), strict=True))
         stream.write(separator + json.dumps(record, allow_nan=False))
         separator = ",\n"
     stream.write("\n]\n")
 
 
-def _rows(table: pa.Table) -> Iterator[tuple[object, ...]]:
-    for batch in table.to_batches(_BATCH):
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[object, ...]]:
+    for batch in batches:
         yield from zip(*(_cells(column) for column in batch.columns), strict=True)
 
 

@@ -54,6 +54,21 @@ def named_page(text: str) -> str:
     return named(text)
 
 
+def byte_count(text: str) -> int:
+    """Return the number of bytes that the value of an option states: 500M, 2G, 1500000."""
+    number, unit = (text[:-1], text[-1:].upper()) if text[-1:].isalpha() else (text, "")
+    try:
+        count = int(float(number) * _UNIT_BYTES[unit])
+    except (ValueError, KeyError, OverflowError):
+        count = 0
+    if count <= 0:
+        raise click.BadParameter(f"{text!r} is not a size; write a number of bytes such as 500M or 2G")
+    return count
+
+
+_UNIT_BYTES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
 class FiniteRange(click.FloatRange):
     """A click parameter type: a number within a range; unlike click's own type it refuses NaN."""
 

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import CommandGroup, assets_option, debug_option, examples, named, target
+from multitracer.cli._options import (
+    CommandGroup,
+    FiniteRange,
+    assets_option,
+    byte_count,
+    debug_option,
+    examples,
+    named,
+    target,
+)
 from multitracer.cli._reading import forces_reading
 from multitracer.errors import InputError
 
@@ -138,18 +147,37 @@ def _outcome(progress: CampaignProgress, campaign: str) -> str:
     help="Write the result to this file. The suffix of the file selects the format: .csv, .json or "
          ".parquet.",
 )  # fmt: skip
+@click.option(
+    "--timeout", "timeout_s", type=FiniteRange(min=0, min_open=True), default=60.0, show_default=True, metavar="S",
+    help="End the query when it has computed for S seconds.",
+)  # fmt: skip
+@click.option("--max-rows", type=click.IntRange(min=0), metavar="N", help="End with an error after more than N rows.")
+@click.option(
+    "--max-bytes", type=byte_count, metavar="N",
+    help="End with an error after more than N bytes of rows, as they are in memory (500M, 2G).",
+)  # fmt: skip
 @debug_option
-def query(campaign: str, sql: str, form: str | None, output: str | None) -> None:
+def query(  # noqa: PLR0913  # each is an option
+    campaign: str,
+    sql: str,
+    *,
+    form: str | None,
+    output: str | None,
+    timeout_s: float,
+    max_rows: int | None,
+    max_bytes: int | None,
+) -> None:
     """Run an SQL query on a campaign.
 
-    SQL is one DuckDB statement on the tables that docs/campaigns.md lists. The statement can read only
+    SQL is exactly one DuckDB statement on the tables that docs/campaigns.md lists. The statement can read only
     these tables, no files and no network. Without --csv, --json and -o, the command prints a table.
     """
     from multitracer.campaign.catalogue import Catalogue
-    from multitracer.campaign.query import query as answer_of
+    from multitracer.campaign.query import QueryBounds, bounded_query
     from multitracer.cli._campaign import write_answer
 
-    write_answer(answer_of(Catalogue(campaign), sql), form, output)
+    with bounded_query(Catalogue(campaign), sql, QueryBounds(timeout_s, max_rows, max_bytes)) as answer:
+        write_answer(answer, form, output)
 
 
 @command.command(

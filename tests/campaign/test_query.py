@@ -7,19 +7,22 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+import multitracer
 from multitracer.campaign.catalogue import Catalogue
 from multitracer.campaign.query import query
 from multitracer.campaign.run import run
 from multitracer.campaign.schemas import TABLES
 from multitracer.errors import InputError
 from tests.campaign.sessions import make_session, make_sessions
-from tests.cli.program import call, start
+from tests.cli.program import ENVIRONMENT, call, start
 
 
 @pytest.fixture(scope="module")
@@ -126,21 +129,30 @@ def test_a_file_has_the_form_of_its_ending(form: str, place: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_question_without_end_can_be_ended(place: Path, number: signal.Signals) -> None:
-    endless = "SELECT count(*) FROM range(1000000000000) a, range(1000) b"
-    with start(["campaign", "query", str(place), endless]) as process:
-        while "duckdb" not in Path(f"/proc/{process.pid}/maps").read_text("utf-8"):
+    with start(["campaign", "query", str(place), ENDLESS]) as process:
+        while not (engines := children(process.pid)):
             assert process.poll() is None
             time.sleep(0.05)
-        begin_s = _processor_s(process.pid)
-        while _processor_s(process.pid) < begin_s + 2:  # it is loaded and asked after less than one
+        while _processor_s(engines[0]) < 1.5:  # it is loaded and asked after less than one
             assert process.poll() is None
             time.sleep(0.05)
         process.send_signal(number)
         _, words = process.communicate(timeout=60)
-    assert process.returncode == 128 + number
+    assert process.returncode == (-number if number == signal.SIGKILL else 128 + number)
     assert words.splitlines() == ["Error: interrupted"] * (number == signal.SIGINT)
+    until_s = time.monotonic() + 60
+    while Path(f"/proc/{engines[0]}").exists():  # the kernel ends it with its parent
+        assert time.monotonic() < until_s
+        time.sleep(0.05)
+
+
+ENDLESS = "SELECT count(*) FROM range(1000000000000) a, range(1000) b"
+
+
+def children(process: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text("ascii").split()]
 
 
 def _processor_s(process: int) -> float:
@@ -155,6 +167,109 @@ def test_the_session_of_a_second_is_text_like_that_of_any_row(place: Path) -> No
     assert query(catalogue, both).columns[0].to_pylist() == ["VARCHAR"]
     joined = query(catalogue, "SELECT count(*) AS n FROM seconds JOIN sessions USING (session)")
     assert joined["n"].to_pylist() == query(catalogue, "SELECT count(*) FROM seconds").columns[0].to_pylist()
+
+
+# --- bounds of a question ---
+
+LOOP = "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t"
+ROW = "SELECT levenshtein(repeat('x', 1000000), repeat('y', 1000000))"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sql", [LOOP, ENDLESS, ROW])
+def test_a_question_ends_at_its_time(sql: str, place: Path, tmp_path: Path) -> None:
+    """The last one is one expression of one row, which the engine does not let be interrupted."""
+    (tmp_path / "answer.csv").write_text("before", "utf-8")
+    done = call("campaign", "query", place, sql, "--timeout", "1.5", "-o", tmp_path / "answer.csv", status=1)
+    assert done.stderr == ("Error: query: no complete result after 1.5 s; simplify the query, or raise --timeout\n")
+    assert [path.read_text("utf-8") for path in tmp_path.iterdir()] == ["before"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT repeat('x', 4000000000)",
+        "SELECT string_agg(repeat('x', 1000000), '') FROM range(3000)",
+        "SELECT [repeat('x', 1000000) FOR x IN range(3000)]",
+        "SELECT range(1000000000)",
+    ],
+)
+def test_a_question_ends_at_its_memory(sql: str, place: Path, tmp_path: Path) -> None:
+    """DuckDB counts no text that a function makes."""
+    done = call("campaign", "query", place, sql, "-o", tmp_path / "answer.json", status=1)
+    assert done.stderr == (
+        "Error: query: the query needs more than 1 GB of memory; aggregate, or read fewer rows or columns\n"
+    )
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("form", "option", "bound", "most"),
+    [
+        ("csv", "--max-rows", "20000", "20,000 rows"),
+        ("json", "--max-bytes", "0.5M", "500 kB"),
+        ("parquet", "--max-rows", "20000", "20,000 rows"),
+        ("txt", "--max-bytes", "500k", "500 kB"),
+    ],
+)
+def test_an_answer_above_its_bound_is_an_error(
+    form: str, option: str, bound: str, most: str, place: Path, tmp_path: Path
+) -> None:
+    sql, file = "SELECT range AS n, range AS m FROM range(50000)", tmp_path / f"answer.{form}"
+    words = call("campaign", "query", place, sql, option, bound, "-o", file, status=1).stderr
+    assert words == f"Error: query: the result has more than {most}; add LIMIT, or raise {option}\n"
+    assert not list(tmp_path.iterdir())
+    call("campaign", "query", place, f"{sql} LIMIT 20000", option, bound, "-o", file)
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "many", "1Q", "nan"])
+def test_a_size_that_is_none_is_refused(size: str, place: Path) -> None:
+    assert "is not a size" in call("campaign", "query", place, "SELECT 1", "--max-bytes", size, status=2).stderr
+
+
+@pytest.mark.parametrize("sql", ["SELECT 1; SELECT 2", "SELECT 1; SELECT 2;", "SELECT ';'; -- one\n;SELECT 1"])
+def test_only_one_statement_is_run(sql: str, place: Path) -> None:
+    words = call("campaign", "query", place, sql, status=1).stderr
+    assert words == "Error: query: 2 SQL statements given; give exactly one\n"
+    assert call("campaign", "query", place, "SELECT ';' AS one; -- SELECT 2").stdout == "one\n;\n"
+
+
+@pytest.mark.slow
+def test_the_memory_of_a_question_does_not_follow_its_answer(place: Path, tmp_path: Path) -> None:
+    program = (
+        "import resource, sys; from multitracer.cli import main\n"
+        "try: main()\n"
+        "finally: print(*(resource.getrusage(who).ru_maxrss for who in (0, -1)), file=sys.stderr)"
+    )
+    sql = "SELECT range AS n, repeat('x', 1000) AS text FROM range(400000)"
+    peaks = []
+    for limit in (1, 400_000):
+        argv = ["campaign", "query", str(place), f"{sql} LIMIT {limit}", "-o", str(tmp_path / "answer.parquet")]
+        done = subprocess.run(
+            [sys.executable, "-c", program, *argv], env=ENVIRONMENT, capture_output=True, text=True, check=True
+        )
+        peaks.append([int(kib) >> 10 for kib in done.stderr.split()])
+    assert pq.ParquetFile(tmp_path / "answer.parquet").metadata.num_rows == 400_000
+    assert all(large < small + 200 for small, large in zip(*peaks, strict=True)), peaks  # of 400 MB
+
+
+def test_a_query_of_the_api_has_the_same_bounds(place: Path) -> None:
+    campaign = multitracer.open_campaign(place)
+    assert campaign.query("SELECT count(*) AS n FROM sessions")["n"].tolist() == [3]
+    assert campaign.query("FROM handovers").empty
+    with pytest.raises(InputError, match="more than 2 rows"):
+        campaign.query("FROM sessions", max_rows=2)
+    with pytest.raises(InputError, match="more than 10 B"):
+        campaign.query("FROM sessions", max_bytes=10)
+    with pytest.raises(InputError, match=r"no complete result after 0\.1 s"):
+        campaign.query(ENDLESS, timeout_s=0.1)
+
+
+def test_a_long_cell_is_shortened_as_text_alone(place: Path) -> None:
+    sql = "SELECT repeat('x', 2000) AS long"
+    assert call("campaign", "query", place, sql).stdout == f"long\n{'x' * 999}…\n"
+    assert call("campaign", "query", place, sql, "--csv").stdout == f"long\n{'x' * 2000}\n"
 
 
 # --- the other commands ---
