@@ -137,6 +137,10 @@ class SetAlarm:
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _STANDARD_INPUT = 0
+PARENT_ENDED = "parent ended"
+"""The reason when the process that started the collector has ended."""
+_ORDERLY_S = 4.0
+"""Maximum time in s to end in order after the end of the parent; the kernel then kills the collector (SIGALRM)."""
 _READ_BYTES = 4096
 _TAG = re.compile(rb"[0-9a-f]{1,32}")
 
@@ -215,7 +219,13 @@ class Stop:
                 self.on_tag(line.decode())
         if not control:
             self._tags = False
-            self.reason = self.reason or "parent ended"
+            self._note_end_of_parent()
+
+    def _note_end_of_parent(self) -> None:
+        """Set the reason, and a timer of the kernel: nobody else would kill a collector that cannot end."""
+        if self.reason is None:
+            self.reason = PARENT_ENDED
+            signal.setitimer(signal.ITIMER_REAL, _ORDERLY_S)
 
     def _goes_on(self) -> bool:
         now = time.monotonic_ns()
@@ -223,6 +233,6 @@ class Stop:
             self.reason = "duration"
         if now >= self._look_ns:
             self._look_ns = now + NS_PER_S
-            if self.reason is None and self._parent not in (None, os.getppid()):
-                self.reason = "parent ended"
+            if self._parent not in (None, os.getppid()):
+                self._note_end_of_parent()
         return self.reason is None

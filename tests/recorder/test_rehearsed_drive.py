@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from multitracer.recording.read import read
-from tests.recorder.capturing import PATIENCE_S, capturing, command, manifest, processes_of, until
+from tests.recorder.capturing import PATIENCE_S, capturing, command, manifest, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PRIVILEGED = pytest.mark.root
 WITHOUT = ("--without", "tcp_probe", "--without", "rlp")
@@ -53,16 +59,56 @@ def test_payload_arrives_as_fast_as_the_map_says(tmp_path: Path) -> None:
 
 
 @PRIVILEGED
-def test_killed_rehearsal_leaves_no_process_and_names_its_drive(tmp_path: Path) -> None:
-    folder = tmp_path / "drive"
-    with capturing(folder, "--rehearse", "--seed", 4, *WITHOUT) as child:
+@pytest.mark.realtime
+@pytest.mark.parametrize("load", [0, 18])
+def test_killed_rehearsal_leaves_nothing_after_five_seconds(load: int, tmp_path: Path) -> None:
+    folder, temporary = tmp_path / "drive", tmp_path / "tmp"
+    temporary.mkdir()
+    popen = {"env": os.environ | {"TMPDIR": str(temporary)}, "preexec_fn": lambda: os.nice(19)}
+    with capturing(folder, "--rehearse", "--seed", 4, "--without", "rlp", **popen) as child:
         until((folder / "fixed" / "tcp-0.pcap").exists)
-        child.kill()
-        until(lambda: not processes_of(folder))
-        child.communicate()
+        until(lambda: _is_downloading(temporary))
+        instances = _trace_instances()
+        with _busy_loops(load):
+            child.kill()
+            child.communicate()
+            until(lambda: not _processes_with(temporary), patience_s=5)
+        assert list(temporary.iterdir()) == []
+        assert not _trace_instances() & instances
     document = manifest(folder)
     assert (document["rehearsed_seed"], list(document["hosts"])) == (4, ["mobile", "fixed"])
     assert read(folder).inputs.warnings == []
+
+
+def _processes_with(temporary: Path) -> set[str]:
+    """Return the command lines of the processes that have this temporary folder in their environment."""
+    commands = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended, or is a zombie without an environment
+            if str(temporary).encode() in (process / "environ").read_bytes():
+                commands.add((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return commands
+
+
+def _is_downloading(temporary: Path) -> bool:
+    return any("rehearsal.traffic" in each for each in _processes_with(temporary))
+
+
+def _trace_instances() -> set[Path]:
+    """Return the kernel's trace instances of this program."""
+    return set(Path("/sys/kernel/tracing/instances").glob("multitracer-*"))
+
+
+@contextlib.contextmanager
+def _busy_loops(number: int) -> Iterator[None]:
+    """Keep the processors busy during the `with` block, with as low a priority as the recorder has here."""
+    loops = [subprocess.Popen(["nice", "-n", "19", "sh", "-c", "while :; do :; done"]) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
 
 
 @PRIVILEGED

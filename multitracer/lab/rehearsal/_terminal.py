@@ -66,6 +66,12 @@ class Terminal:
         os.close(self._port)
 
 
+def remove_folder(link: Path) -> None:
+    """Remove the folder of a port, unless another port or file is still in it."""
+    with contextlib.suppress(OSError):
+        link.parent.rmdir()
+
+
 def say_back(**fields: object) -> None:
     """Write one JSON object to standard output for the controlling program; no error if it has ended."""
     with contextlib.suppress(BrokenPipeError):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from collectors._options import parser, rate_hz, run
 from collectors._stop import Stop
-from multitracer.lab.rehearsal._terminal import Terminal, say_back
+from multitracer.lab.rehearsal._terminal import Terminal, remove_folder, say_back
 from multitracer.lab.rehearsal.journey import Journey, place
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -130,6 +130,7 @@ class RehearsedGps:
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
     options.add_argument("--link", type=Path, required=True, help="path of the simulated serial port (a symbolic link)")
+    options.add_argument("--own-folder", action="store_true", help="remove the folder of the port if it is empty then")
     options.add_argument("--control", action="store_true", help="read events from standard input")
     options.add_argument("--hz", type=rate_hz, default=1.0, help="number of position fixes per second; default 1")
     options.add_argument(
@@ -152,13 +153,15 @@ def _route(seed: int | None, speed: float) -> Callable[[float], CarPosition]:
 def main(argv: Sequence[str]) -> None:
     """Run the simulated receiver until stopped."""
     chosen = _options(argv)
-    with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent) as stop:
+    with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop:
         where = _route(chosen.journey, chosen.speed)
         rehearsal = RehearsedGps(chosen.link, hz=chosen.hz, where=where, zero_ns=chosen.began)
         try:
             rehearsal.run(stop, control=chosen.control)
         finally:
             rehearsal.close()
+            if chosen.own_folder:
+                remove_folder(chosen.link)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from collectors._options import parser, run
 from collectors._stop import Stop
 from multitracer.errors import InputError
-from multitracer.lab.rehearsal._terminal import Terminal, say_back
+from multitracer.lab.rehearsal._terminal import Terminal, remove_folder, say_back
 from multitracer.lab.rehearsal.journey import BundledDrive, Journey, SetValues
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 
@@ -464,6 +464,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         "--profile", choices=sorted(VOICES), default="rehearsal_cdpd", help="kind of modem to simulate"
     )
     options.add_argument("--script", type=Path, help="TOML file that contains events and their times")
+    options.add_argument("--own-folder", action="store_true", help="remove the folder of the port if it is empty then")
     options.add_argument("--control", action="store_true", help="read events and values from standard input")
     options.add_argument(
         "--told", dest="fixed", action="store_true", help="do not simulate a drive: use only values that events set"
@@ -512,12 +513,14 @@ def main(argv: Sequence[str]) -> None:
         baud=chosen.baud,
         chatter=chosen.chatter,
     )
-    with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent) as stop:
+    with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop:
         rehearsal = RehearsedModem(modem, values, chosen.link, stop, zero_ns=chosen.began)
         try:
             rehearsal.run(events, control=chosen.control)
         finally:
             rehearsal.close()
+            if chosen.own_folder:
+                remove_folder(chosen.link)
 
 
 if __name__ == "__main__":

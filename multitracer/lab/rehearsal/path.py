@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collectors._options import parser, run
-from collectors._stop import Stop
+from collectors._stop import PARENT_ENDED, Stop
 from multitracer.errors import CollectorError
 from multitracer.lab.rehearsal._terminal import say_back
 from multitracer.lab.rehearsal.journey import Journey
@@ -36,7 +36,8 @@ _SETTINGS = {"tcp_no_metrics_save": 1, "tcp_sack": 1, "tcp_timestamps": 1, "tcp_
 _CLONE_NEWNET = 0x4000_0000
 _QUEUE_PACKETS = 10_000
 """Queue length of a TUN device, so long that it never drops: only the link may drop packets."""
-_PATIENCE_S = 10.0
+_PATIENCE_S, _HASTE_S = 10.0, 2.0
+"""Time in s for a child to end in order, and after the end of the recorder, when nothing may live on for long."""
 
 
 def main(argv: Sequence[str]) -> None:
@@ -49,7 +50,8 @@ def main(argv: Sequence[str]) -> None:
         phone = _device("wwan0")
         _new_namespace()
         core = _device("core0")
-        ending.callback(_stop_all, _children(chosen))
+        children = _children(chosen)
+        ending.callback(lambda: _stop_all(children, _HASTE_S if stop.reason == PARENT_ENDED else _PATIENCE_S))
         journey = Journey(chosen.seed)
         rate = partial(rate_bps, journey)
         ways = {phone: RelayQueue(rate), core: RelayQueue(rate)}
@@ -109,7 +111,7 @@ def _children(chosen: argparse.Namespace) -> list[subprocess.Popen[bytes]]:
         ]
     assert server.stdout is not None
     if not server.stdout.readline():
-        _stop_all(children)
+        _stop_all(children, _PATIENCE_S)
         raise CollectorError(
             f"the server of the rehearsal cannot listen on {ADDRESS}:{PORT}; end the program that uses this port"
         )
@@ -117,16 +119,17 @@ def _children(chosen: argparse.Namespace) -> list[subprocess.Popen[bytes]]:
 
 
 def _started(module: str, *options: str, stdout: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", module, *options]
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.DEVNULL)
+    """Start a program that ends at the end of its standard input, which this process holds."""
+    command = [sys.executable, "-m", module, "--tags", *options]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=stdout, stderr=subprocess.DEVNULL)
 
 
-def _stop_all(children: Sequence[subprocess.Popen[bytes]]) -> None:
+def _stop_all(children: Sequence[subprocess.Popen[bytes]], patience_s: float) -> None:
     for child in children:
         child.terminate()
     for child in children:
         try:
-            child.wait(_PATIENCE_S)
+            child.wait(patience_s)
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()

@@ -73,7 +73,7 @@ def main(argv: Sequence[str]) -> None:
     options.add_argument("--began", type=int, required=True, help="start of the drive, CLOCK_MONOTONIC in ns")
     chosen = options.parse_args(argv)
     with (
-        Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent) as stop,
+        Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,
         socket.create_server((ADDRESS, PORT)) as listening,
     ):
         listening.setblocking(False)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from multitracer.schemas.schema import Document
 
 _DEVICES = ("modem", "gps")
+_DEVICE_OPTIONS = ("--own-folder", "--tags")
+"""Options of the devices: also after `kill -9` of this process they end at once, and leave no folder."""
 _PREFIX = "multitracer-rehearsal-"
 TRAFFIC = (sys.executable, "-m", "multitracer.lab.rehearsal.traffic", "--tags")
 """Command that starts the traffic when the collectors are ready; closing its standard input stops it."""
@@ -64,7 +66,8 @@ def rehearsal(drive: RehearsedDrive | None = None) -> Iterator[Document]:
         links = {name: str(ports / name) for name in _DEVICES}
         for name, link in links.items():
             words = () if drive is None else (*drive.options, *(_MODEM if name == "modem" else ()))
-            stack.callback(stop, _started(f"multitracer.lab.rehearsal.{name}", "--link", link, *words))
+            module = f"multitracer.lab.rehearsal.{name}"
+            stack.callback(stop, _started(module, "--link", link, *_DEVICE_OPTIONS, *words))
         if drive is not None:
             stack.enter_context(own_network())
         yield links
@@ -118,13 +121,15 @@ def _remove(path: Path, descriptor: int) -> None:
     for name in _DEVICES:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=descriptor)
-    path.rmdir()
+    with contextlib.suppress(FileNotFoundError):  # the last device removed it
+        path.rmdir()
 
 
 def _started(module: str, *options: str) -> subprocess.Popen[bytes]:
+    """Start a program whose standard input ends with this process: with `--tags` the program then ends."""
     idle = subprocess.DEVNULL
     command = [sys.executable, "-m", module, *options]
-    return subprocess.Popen(command, stdin=idle, stdout=idle, stderr=idle, start_new_session=True)
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=idle, stderr=idle, start_new_session=True)
 
 
 @dataclass(frozen=True)
@@ -210,6 +215,8 @@ def stop(child: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
+    if child.stdin is not None:
+        child.stdin.close()
 
 
 @contextlib.contextmanager
@@ -243,8 +250,8 @@ def rehearsed_path(drive: RehearsedDrive, folder: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack, drops.open("wb") as log:
         words = stack.enter_context((folder / WORDS).open("w+b"))
         child = subprocess.Popen(
-            [sys.executable, "-m", _PROGRAM, *drive.path_options, "--fixed", folder / FIXED],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=words, start_new_session=True,
+            [sys.executable, "-m", _PROGRAM, *drive.path_options, "--tags", "--fixed", folder / FIXED],
+            stdin=subprocess.PIPE, stdout=log, stderr=words, start_new_session=True,
         )  # fmt: skip
         stack.callback(stop, child)
         _wait_until_ready(child, drops, Path(words.name))

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from collectors._options import parser, run
-from collectors._stop import Stop
+from collectors._stop import PARENT_ENDED, Stop
 from multitracer.lab.rehearsal.server import ADDRESS, PORT
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _EVERY_NS = 100 * NS_PER_MS
 _CHUNK = bytes(5_000)
 _READ_BYTES = 1 << 16
+_CONNECT_S = 3.0
+"""Time for the handshake in s; meanwhile the end of the recorder is not noticed."""
 _PATIENCE_S = 5.0
 
 
@@ -56,13 +58,15 @@ def _send(stop: Stop) -> None:
 
 
 def _download(stop: Stop) -> None:
-    """Read until stopped, then close our direction and read the remaining data."""
-    with socket.create_connection((ADDRESS, PORT), _PATIENCE_S) as client:
+    """Read until stopped, then close our direction and read the remaining data while somebody records them."""
+    with socket.create_connection((ADDRESS, PORT), _CONNECT_S) as client:
         client.setblocking(False)
         while stop.wait(time.monotonic_ns() + NS_PER_S, readable=[client.fileno()]):
             with contextlib.suppress(BlockingIOError):
                 if not client.recv(_READ_BYTES):
                     return
+        if stop.reason == PARENT_ENDED:
+            return
         client.settimeout(_PATIENCE_S)
         with contextlib.suppress(OSError):  # in a hole nothing comes
             client.shutdown(socket.SHUT_WR)
