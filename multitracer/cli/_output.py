@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from multitracer.errors import InputError
-from multitracer.report.replacing import replacing, replacing_folder
+from multitracer.report.replacing import check_replaceable, replacing, replacing_folder
 from multitracer.words import portable, printable
 
 if TYPE_CHECKING:
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = ["check_output", "output_name", "replacing", "replacing_folder", "warn"]
-
-_SECTION_HEADER, _LITTLE_ENDIAN = b"\n\r\r\n", b"\x4d\x3c\x2b\x1a"
-_WRITER, _HEAD_BYTES = b"MultiTracer", 4096
-"""Name of the writer in files of `export wireshark`, which may be overwritten, and bytes to search for it."""
 
 
 def warn(sentence: str) -> None:
@@ -53,31 +49,7 @@ def check_output(target: str | None, inputs: Iterable[str], *, files: str | None
                 raise InputError(
                     f"{portable(str(each))}: this file is also the input; choose another name for the output"
                 )
-    if place.is_file() and _is_capture(place):
-        raise InputError(f"{portable(str(place))}: this file is a capture; choose another name for the output")
-
-
-def _is_capture(path: Path) -> bool:
-    """Return whether a file is a capture that this program did not write, judged by its content.
-
-    If the user forgets the name after -o, the second capture would become the output and be overwritten.
-    """
-    from parsers._complete import is_capture
-
-    if not is_capture(str(path)):
-        return False
-    with path.open("rb") as file:
-        head = file.read(_HEAD_BYTES)
-    return _WRITER not in head[: _section_header_bytes(head)]
-
-
-def _section_header_bytes(head: bytes) -> int:
-    """Return the length of the first block of a pcapng file; 0 for files that this program does not write.
-
-    Only this block is searched for the name of the writer, because packets may contain any text.
-    """
-    is_ours = head[:4] == _SECTION_HEADER and head[8:12] == _LITTLE_ENDIAN
-    return int.from_bytes(head[4:8], "little") if is_ours else 0
+    check_replaceable(place)
 
 
 def output_name(name: str, ending: str) -> str:
