@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import socket
 import struct
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -206,11 +207,16 @@ def main(argv: Sequence[str]) -> None:
 
 
 def check() -> None:
-    """Raise PreflightError if scapy is missing or may not open a socket."""
-    try:
-        Link("any", FILTER).close()
-    except CollectorError as error:
-        raise PreflightError(str(error)) from error
+    """Raise PreflightError if scapy is missing or may not open a socket.
+
+    A process of its own tries it: scapy is GPL, and no other process of MultiTracer loads it.
+    """
+    program = "from collectors._options import run; from collectors.sniffer import FILTER, Link"
+    command = [sys.executable, "-c", f"{program}; run(lambda _: Link('any', FILTER).close())"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["the trial wrote no message"]
+        raise PreflightError(lines[-1].removeprefix("Error: "))
 
 
 COLLECTOR = Collector(

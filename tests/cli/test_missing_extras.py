@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 import tomllib
+from contextlib import suppress
+from importlib import metadata
 from typing import TYPE_CHECKING
 
 import pytest
@@ -136,6 +138,30 @@ def test_the_page_of_licences_has_every_package() -> None:
         if len(cells) == 4 and not cells[0].startswith(("-", "package")):
             told.add((cells[0], cells[2]))
     assert told == wanted
+
+
+def test_each_package_under_the_gpl_is_named_as_one() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    every = {_name(each) for own in project["optional-dependencies"].values() for each in own}
+    section = (ROOT / "docs" / "licences.md").read_text("utf-8").split("## ")[1]
+    named = set()
+    for package in (every | {_name(each) for each in project["dependencies"]}) - {"multitracer"}:
+        with suppress(metadata.PackageNotFoundError):
+            about = metadata.metadata(package)
+            words = [about["License-Expression"] or about["License"] or "", *(about.get_all("Classifier") or [])]
+            named |= {package for each in words if re.search(r"GPL|General Public", each[:100])}
+    assert named <= {"scapy", "signalcat"}
+    assert all(name in section for name in named)
+
+
+def test_the_sniffer_is_tried_in_a_process_of_its_own() -> None:
+    program = (
+        "import sys; from contextlib import suppress; from collectors import collectors; "
+        "from multitracer.errors import PreflightError\n"
+        "with suppress(PreflightError): collectors()['sniffer'].check()\n"
+        "sys.exit('scapy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False, cwd=ROOT).returncode == 0
 
 
 def _name(requirement: str) -> str:
