@@ -6,9 +6,11 @@ import json
 import os
 import stat
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from multitracer.errors import CollectorError, InputError
+from multitracer.manifest import sudo_caller
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,8 +88,12 @@ def _open(path: Path) -> int:
     try:
         if path.exists() and not stat.S_ISREG(path.stat().st_mode):
             return os.open(path, flags)
-        return os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
+        descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
     except FileExistsError:
         raise InputError(f"{path}: the file already exists, and logs are never overwritten; give a new name") from None
     except OSError as error:
         raise InputError(f"{path}: cannot create this file: {error.strerror}; give another path") from error
+    if caller := sudo_caller():
+        with suppress(OSError):  # a file system without owners
+            os.fchown(descriptor, *caller)
+    return descriptor

@@ -82,7 +82,12 @@ def header(name: str, chosen: argparse.Namespace, **more: object) -> dict[str, o
 
 
 def run(main: Callable[[Sequence[str]], None]) -> None:
-    """Run a collector as a program; exit with status 0, or with 1 and a one-line message."""
+    """Run a collector as a program; exit with status 0, or with 1 and a one-line message.
+
+    As root, only its user may read the logs.
+    """
+    if os.geteuid() == 0:
+        os.umask(0o077)
     try:
         main(sys.argv[1:])
     except MultiTracerError as error:

@@ -208,7 +208,7 @@ def main(argv: Sequence[str]) -> None:
     program = _preflight()
     if chosen.output is None:
         raise InputError("tcpdump: no output file was given; give -o FILE, because the capture needs its own file")
-    if chosen.output.exists():
+    if os.path.lexists(chosen.output):  # tcpdump would follow a link
         raise InputError(f"{chosen.output}: the file already exists, and logs are never overwritten; give a new name")
     with (
         Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import json
 import os
+import stat
+from contextlib import contextmanager, suppress
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
@@ -29,6 +31,10 @@ MANIFEST = "manifest.json"
 SCHEMA = "multitracer.session/1"
 MAX_BYTES = 16 << 20
 """Maximum size of a manifest; a recording of a day with all collectors has about 100 kB."""
+_PRIVATE = 0o077
+"""The umask of a recording as root."""
+_NO_ID = 0xFFFF_FFFF
+"""The ID that names no user (chown(2))."""
 
 
 class Role(StrEnum):
@@ -335,7 +341,8 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write the manifest to a temporary file and rename it, so that readers see only complete manifests."""
     document = {"schema": SCHEMA, **_written(manifest)}
     temporary = folder / f"{MANIFEST}.tmp"
-    with temporary.open("w", encoding="utf-8") as stream:
+    temporary.unlink(missing_ok=True)  # of a killed run, or a link: it is not followed
+    with temporary.open("x", encoding="utf-8") as stream:
         json.dump(document, stream, indent=1, allow_nan=False)
         stream.flush()
         os.fsync(stream.fileno())
@@ -360,6 +367,70 @@ def _plain(value: object) -> object:
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items()}
     return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+# --- whose it is ---
+
+
+@contextmanager
+def private_recording(folder: Path) -> Iterator[int]:
+    """As root, make a recording private, and that of the user who called sudo.
+
+    New files of this process and of its children have the mode 0600, and new folders 0700. At the end
+    everything in `folder` belongs to the user; during a long recording `hand_over` does the same.
+
+    Yields
+    ------
+    int
+        The umask before, for programs that are not part of the recording; -1 if this process is not root.
+    """
+    if os.geteuid() != 0:
+        yield -1
+        return
+    before = os.umask(_PRIVATE)
+    try:
+        yield before
+    finally:
+        os.umask(before)
+        hand_over(folder)
+
+
+def sudo_caller() -> tuple[int, int] | None:
+    """Return user and group of the user who called sudo; None if this process is not root, or root called it."""
+    texts = [os.environ.get(name, "") for name in ("SUDO_UID", "SUDO_GID")]
+    if os.geteuid() != 0 or not all(text.isdecimal() and int(text) < _NO_ID for text in texts):
+        return None
+    user, group = map(int, texts)
+    return (user, group) if user else None
+
+
+def hand_over(folder: Path) -> None:
+    """Give the folder, and what root owns in it, to the user who called sudo.
+
+    The user can change the folder meanwhile: no link is followed, and no file that has another name elsewhere
+    is given away. File systems without owners are left as they are.
+    """
+    if (caller := sudo_caller()) is None:
+        return
+    for _, _, names, place in os.fwalk(folder):
+        with suppress(OSError):
+            for name in names:
+                with suppress(OSError):  # a link or a socket, or removed just now
+                    _give(name, place, caller)
+            if os.fstat(place).st_uid == 0:
+                os.fchown(place, *caller)
+
+
+def _give(name: str, place: int, caller: tuple[int, int]) -> None:
+    if os.stat(name, dir_fd=place, follow_symlinks=False).st_uid != 0:
+        return
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=place)
+    try:
+        status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_uid == 0:
+            os.fchown(descriptor, *caller)
+    finally:
+        os.close(descriptor)
 
 
 # --- the logs that it lists ---

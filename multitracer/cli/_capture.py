@@ -45,7 +45,7 @@ _IN_FILE = {"filter": "expression", "with": "wanted", "without": "unwanted", "la
 
 
 def plan_of(
-    chosen: Options, command: tuple[str, ...], rehearsed: Options, traffic: tuple[str, ...] = ()
+    chosen: Options, command: tuple[str, ...], rehearsed: Options, traffic: tuple[str, ...] = (), *, umask: int = -1
 ) -> RecordingPlan:
     """Return the plan of a recording.
 
@@ -58,6 +58,8 @@ def plan_of(
         Options that a rehearsal sets.
     traffic : tuple of str
         The program that makes a rehearsal's traffic.
+    umask : int
+        Of the command; -1 is that of this process.
 
     Raises
     ------
@@ -78,6 +80,7 @@ def plan_of(
         sources=tuple(_sources(options)),
         duration_ns=None if duration is None else round(duration * NS_PER_S),
         command=command,
+        umask=umask,
         traffic=traffic,
         ready_ns=round(options.get("ready", 5.0) * NS_PER_S),
         tail_ns=round(options.get("tail", 1.0) * NS_PER_S),

@@ -117,12 +117,16 @@ def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
     from multitracer.cli._capture import plan_of
     from multitracer.cli._output import check_output
     from multitracer.errors import CollectorError
+    from multitracer.manifest import private_recording
     from multitracer.recorder.folder import SessionFolder
     from multitracer.recorder.supervisor import Supervisor
 
     check_output(str(folder), [])
-    with _rehearsal(chosen, has_command=bool(command_line)) as (ports, traffic, drive):
-        plan = plan_of(chosen, command_line, ports, traffic)
+    with (
+        private_recording(folder) as umask,
+        _rehearsal(chosen, has_command=bool(command_line)) as (ports, traffic, drive),
+    ):
+        plan = plan_of(chosen, command_line, ports, traffic, umask=umask)
         session = SessionFolder(folder, plan)
         with _path(drive, session), _view(folder, plain=chosen["plain"]) as view:
             supervisor = Supervisor(plan, session, view)

@@ -40,6 +40,7 @@ def command(session: Path, others: tuple[Path, ...], output: str, host: str | No
     """
     from multitracer.cli._output import page, replacing_folder
     from multitracer.errors import InputError
+    from multitracer.manifest import private_recording
 
     _check_folder(session)
     place = Path(output)
@@ -47,7 +48,7 @@ def command(session: Path, others: tuple[Path, ...], output: str, host: str | No
         raise InputError(f"{output}: the folder is not empty, and logs are never overwritten; give a new folder")
     if host is not None and place.resolve().is_relative_to(session.resolve()):
         raise InputError(f"{output}: this folder is inside {session}, which must not change; give another folder")
-    with replacing_folder(output) as folder:
+    with private_recording(place), replacing_folder(output) as folder:
         if host is None:
             hosts = _of_both_sides(session, others, folder, name=place.resolve().name)
         else:

@@ -333,9 +333,10 @@ def _in_real_time(scenario: Scenario, folder: Path, seed: int | None, speed: flo
     from multitracer.cli._progress import progress_of
     from multitracer.lab.testbed.namespaces import InterruptedRunError
     from multitracer.lab.testbed.run import run_real
+    from multitracer.manifest import private_recording
 
     try:
-        with progress_of("running", scenario.traffic[0].bytes) as progress:
+        with private_recording(folder), progress_of("running", scenario.traffic[0].bytes) as progress:
             return run_real(scenario, folder, seed=seed, speed=speed or 1, progress=progress)
     except InterruptedRunError as stop:
         click.echo(f"The run was interrupted; the data that were recorded before are in {folder}.", err=True)

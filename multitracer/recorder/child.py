@@ -247,10 +247,13 @@ class Work:
         The command to record; empty for none.
     traffic : sequence of str
         A second command, which runs without output until the recording ends; empty for none.
+    umask : int
+        Of `command`; -1 is that of this process.
     """
 
-    def __init__(self, command: Sequence[str] = (), traffic: Sequence[str] = ()) -> None:
+    def __init__(self, command: Sequence[str] = (), traffic: Sequence[str] = (), *, umask: int = -1) -> None:
         self._argv = command
+        self._umask = umask
         self._traffic_argv = traffic
         self._command: subprocess.Popen[bytes] | None = None
         self._traffic: subprocess.Popen[bytes] | None = None
@@ -310,7 +313,7 @@ class Work:
         if not self._argv:
             return
         try:
-            self._command = subprocess.Popen(self._argv, stdin=idle, start_new_session=True)
+            self._command = subprocess.Popen(self._argv, stdin=idle, start_new_session=True, umask=self._umask)
         except OSError as error:
             raise InputError(
                 f"{self._argv[0]}: cannot start this command: {error.strerror}; check the command after --"

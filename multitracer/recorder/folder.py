@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING
 
 from multitracer import __version__
 from multitracer.errors import CollectorError, InputError
-from multitracer.manifest import MANIFEST, CollectorRun, Host, LogFile, Manifest, Variables, checksum, write_manifest
+from multitracer.manifest import (
+    MANIFEST,
+    CollectorRun,
+    Host,
+    LogFile,
+    Manifest,
+    Variables,
+    checksum,
+    hand_over,
+    write_manifest,
+)
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -52,6 +62,7 @@ class SessionFolder:
             self.host.mkdir()
             self._reserve = _reserve(folder)
             write_manifest(folder, self._manifest)
+            hand_over(folder)
         except OSError as error:
             raise InputError(f"{folder}: cannot create this folder: {error.strerror}; give another folder") from error
 
@@ -63,6 +74,7 @@ class SessionFolder:
         self._manifest.collectors = runs
         with contextlib.suppress(OSError):
             write_manifest(self.folder, self._manifest)
+        hand_over(self.folder)
 
     def add(self, **facts: object) -> None:
         """Add keys about the recording to the manifest, such as the reason for its end."""
@@ -74,7 +86,8 @@ class SessionFolder:
         return sorted(path for path in files if path.name not in (MANIFEST, f"{MANIFEST}.tmp"))
 
     def bytes(self) -> int:
-        """Return the total size of the logs in bytes."""
+        """Return the total size of the logs in bytes; new logs become those of the user who called sudo."""
+        hand_over(self.folder)
         return sum(map(_size, self.log_paths()))
 
     def complete(self, runs: list[CollectorRun]) -> None:

@@ -59,6 +59,8 @@ class RecordingPlan:
     duration_ns: int | None = None
     command: tuple[str, ...] = ()
     """Command that runs when the collectors are ready; the recording ends when the command ends."""
+    umask: int = -1
+    """The umask of `command`; -1 is that of this process."""
     traffic: tuple[str, ...] = ()
     """Command that makes the traffic of a rehearsal; it runs until the recording ends."""
     ready_ns: int = 5 * NS_PER_S

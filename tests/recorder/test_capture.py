@@ -6,8 +6,10 @@ import contextlib
 import json
 import os
 import pty
+import shlex
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -15,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from multitracer.manifest import Manifest, hand_over, write_manifest
 from multitracer.recording.read import read
-from tests.recorder.capturing import capturing, command, end, manifest, processes_of, until
+from tests.recorder.capturing import PATIENCE_S, capturing, command, end, log_began, manifest, processes_of, until
 
 TWO = ("--with", "tcp_info", "--with", "tcp_probe")
 
@@ -332,3 +335,70 @@ def test_next_rehearsal_removes_what_a_killed_one_left_and_nothing_else(tmp_path
         end(second)
     assert not folders()
     assert (foreign / "letter").exists()
+
+
+@pytest.mark.root
+def test_a_recording_as_root_is_private_and_belongs_to_who_called_sudo(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    folder, made = tmp_path / "drive", tmp_path / "made"
+    sudo = os.environ | {"SUDO_UID": "4321", "SUDO_GID": "8765"}
+    shell = f"umask 022; exec {shlex.join(command(folder, '-i', 'lo', '--', 'sh', '-c', f'touch {made}; sleep 60'))}"
+    child = subprocess.Popen(
+        ["sh", "-c", shell], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=sudo
+    )
+    try:
+        until(lambda: made.exists() and all(log_began(folder)))
+        until(lambda: _owners(folder) == {(4321, 8765)}, patience_s=5)  # also of a recording that is killed later
+        assert _modes(folder) == {0o700, 0o600}
+        child.terminate()
+        child.wait(PATIENCE_S)
+    finally:
+        child.kill()
+        child.wait()
+    assert _owners(folder) == {(4321, 8765)}
+    assert {path.name for path in folder.rglob("*")} >= {"tcp-0.pcap", "manifest.json", "claps.jsonl"}
+    assert stat.S_IMODE(made.stat().st_mode) == 0o644, "COMMAND is no part of the recording"
+
+
+def _owners(folder: Path) -> set[tuple[int, int]]:
+    return {(path.stat().st_uid, path.stat().st_gid) for path in (folder, *folder.rglob("*"))}
+
+
+def _modes(folder: Path) -> set[int]:
+    return {stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.rglob("*"))}
+
+
+@pytest.mark.root
+def test_nothing_outside_the_recording_is_given_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, precious = tmp_path / "drive", tmp_path / "precious"
+    folder.mkdir()
+    precious.write_text("root's")
+    (folder / "hard").hardlink_to(precious)
+    (folder / "soft").symlink_to(precious)
+    (folder / "away").symlink_to(tmp_path)
+    (folder / "log").touch()
+    os.mkfifo(folder / "pipe")
+    monkeypatch.setenv("SUDO_UID", "4321")
+    monkeypatch.setenv("SUDO_GID", "8765")
+    hand_over(folder)
+    assert (folder.stat().st_uid, (folder / "log").stat().st_uid) == (4321, 4321)
+    assert (tmp_path.stat().st_uid, precious.stat().st_uid) == (0, 0)
+
+
+@pytest.mark.root
+def test_a_collector_as_root_writes_a_private_log_of_who_called_sudo(tmp_path: Path) -> None:
+    log = tmp_path / "clocks.jsonl"
+    argv = [sys.executable, "-m", "collectors.host_clock", "-o", str(log), "--duration", "0.2"]
+    sudo = os.environ | {"SUDO_UID": "4321", "SUDO_GID": "8765"}
+    subprocess.run(argv, check=True, env=sudo, stdin=subprocess.DEVNULL)
+    status = log.stat()
+    assert (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid) == (0o600, 4321, 8765)
+
+
+def test_the_manifest_follows_no_link(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    (tmp_path / "manifest.json.tmp").symlink_to(precious)
+    write_manifest(tmp_path, Manifest("drive"))
+    assert precious.read_text() == "mine"
+    assert manifest(tmp_path)["name"] == "drive"
