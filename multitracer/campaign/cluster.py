@@ -18,6 +18,7 @@ import logging
 import os
 import platform
 import signal
+import ssl
 import threading
 import time
 from dataclasses import dataclass
@@ -25,10 +26,11 @@ from typing import TYPE_CHECKING
 
 import dask
 import pandas as pd
-from distributed import Client, Future, LocalCluster
+from distributed import Client, Future, LocalCluster, Security
+from distributed.comm.core import FatalCommClosedError
 
 from multitracer import __version__
-from multitracer.campaign.analysed import AnalysisTask, outcome_of, spool_alone, spool_session
+from multitracer.campaign.analysed import DONE, FAILED, AnalysisTask, outcome_of, spool_alone, spool_session
 from multitracer.campaign.bucket import store_at
 from multitracer.campaign.remote import is_url
 from multitracer.errors import InputError
@@ -105,6 +107,52 @@ def unseen(paths: list[str]) -> list[str]:
     return [path for path in paths if not os.path.exists(path)]  # noqa: PTH110
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterCertificates:
+    """Files in PEM format with which this program and a scheduler prove to each other who they are.
+
+    Parameters
+    ----------
+    certificate : str
+        Certificate of this program.
+    authority : str
+        Certificate of the authority that signed those of the cluster, and of nothing else: Dask compares no
+        names, so every certificate of this authority is believed.
+    key : str, optional
+        Private key of this program; by default it is in the file of the certificate.
+    """
+
+    certificate: str
+    authority: str
+    key: str | None = None
+
+    def security(self) -> Security:
+        """Return them as Dask takes them.
+
+        Raises
+        ------
+        InputError
+            If a file cannot be used.
+        """
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        try:
+            context.load_cert_chain(self.certificate, self.key)
+            context.load_verify_locations(self.authority)
+        except OSError as error:  # SSLError is one
+            names = ", ".join(portable(each) for each in (self.certificate, self.key, self.authority) if each)
+            why = getattr(error, "reason", None) or error.strerror
+            raise InputError(
+                f"{names}: these cannot be used for TLS ({why}); name a certificate, its key and the certificate of "
+                "its authority, in PEM format"
+            ) from error
+        return Security(
+            tls_ca_file=self.authority,
+            tls_client_cert=self.certificate,
+            tls_client_key=self.key or self.certificate,
+            require_encryption=True,
+        )
+
+
 @dataclass
 class OnCluster:
     """Workers of a Dask cluster; see `multitracer.campaign.run.Workers`.
@@ -114,11 +162,26 @@ class OnCluster:
     jobs : int
         Number of local processes, without an address.
     address : str, optional
-        Address of a scheduler, `tcp://HOST:PORT`; its workers must reach inputs and campaign by the same paths.
+        Address of a scheduler, `tcp://HOST:PORT` or `tls://HOST:PORT`; its workers must reach inputs and campaign
+        by the same paths. Scheduler and workers can run any code in this process: Dask exchanges pickles.
+    certificates : ClusterCertificates, optional
+        For an address with TLS.
     """
 
     jobs: int = 1
     address: str | None = None
+    certificates: ClusterCertificates | None = None
+
+    def __post_init__(self) -> None:
+        """Raise InputError if address and certificates do not fit."""
+        has_tls = (self.address or "").startswith("tls://")
+        if self.certificates is not None and not has_tls:
+            raise InputError(
+                f"{self.address}: certificates need a scheduler with TLS; give its address as tls://HOST:PORT"
+            )
+        if has_tls and self.certificates is None:
+            raise InputError(f"{self.address}: TLS needs certificates; add --cluster-cert FILE and --cluster-ca FILE")
+        self._security = self.certificates.security() if self.certificates else None
 
     def __call__(self, store: Store, tasks: list[AnalysisTask]) -> Generator[tuple[AnalysisTask, str]]:
         """Analyse all tasks; yield each task with its outcome as soon as the file with its rows is written.
@@ -139,6 +202,10 @@ class OnCluster:
                         if waiting.pop(task.spool, None) is not None:
                             yield task, outcome
             except _LOST as error:
+                if isinstance(error, FatalCommClosedError):
+                    raise InputError(
+                        f"{self.address}: no connection by TLS ({error}); check the certificates of both sides"
+                    ) from error
                 lost_s = lost_s or time.monotonic()
                 if time.monotonic() - lost_s > _RECONNECT_S:
                     where = self.address or "the workers of this machine"
@@ -151,7 +218,7 @@ class OnCluster:
     @contextlib.contextmanager
     def _client(self) -> Iterator[Client]:
         if self.address is not None:
-            with Client(self.address, set_as_default=False) as client:
+            with Client(self.address, security=self._security, set_as_default=False) as client:
                 yield client
             return
         with _interrupts_ignored():
@@ -225,7 +292,7 @@ class _Round:
             for future in ended:
                 batch = self._held.pop(future)
                 if future.status == "finished":
-                    yield from zip(batch, future.result(), strict=True)
+                    yield from zip(batch, self._outcomes(future, len(batch)), strict=True)
                 else:
                     self._raise_own(future)
                     yield from self._after_death(batch)
@@ -239,6 +306,14 @@ class _Round:
         while self._batches and len(self._held) < most:
             batch = self._batches.pop(0)
             self._held[self._client.submit(work, self._store.address, batch, pure=False)] = batch
+
+    def _outcomes(self, future: Future, sessions: int) -> list[str]:
+        """Return the outcomes that a worker tells; only a worker of another program tells something else."""
+        outcomes = future.result()
+        known = outcomes if isinstance(outcomes, list) else []
+        if len(known) != sessions or not all(each in (DONE, FAILED) for each in known):
+            raise InputError("a worker of the cluster returned no outcomes; use workers that run only MultiTracer")
+        return known
 
     def _raise_own(self, future: Future) -> None:
         """Raise a worker's error that is about the campaign, not about a session.

@@ -60,6 +60,8 @@ def command() -> None:
         "multitracer campaign run drives/ -o campaign",
         "multitracer campaign run drives/ /mnt/car2 capture.pcap -o campaign --jobs 4",
         "multitracer campaign run /nfs/drives -o /nfs/campaign --cluster tcp://scheduler:8786",
+        "multitracer campaign run /nfs/drives -o /nfs/campaign --cluster tls://scheduler:8786 "
+        "--cluster-cert me.pem --cluster-ca ca.pem",
         "multitracer campaign run --watch /srv/uploads -o campaign",
         "multitracer campaign run s3://drives/2026 -o s3://campaigns/2026",
     ),
@@ -76,9 +78,13 @@ def command() -> None:
 )  # fmt: skip
 @click.option(
     "--cluster", metavar="ADDRESS",
-    help="Address of the scheduler of a Dask cluster, tcp://HOST:PORT. The workers must see the "
-         "inputs and the campaign under the same paths.",
+    help="Address of the scheduler of a Dask cluster, tcp://HOST:PORT or tls://HOST:PORT. The workers "
+         "must see the inputs and the campaign under the same paths. Scheduler and workers can run any "
+         "code in this program; use TLS, or a network that only they are in.",
 )  # fmt: skip
+@click.option("--cluster-cert", metavar="FILE", help="Certificate of this program (PEM), for a scheduler with TLS.")
+@click.option("--cluster-key", metavar="FILE", help="Its private key (PEM). Default: in the file of the certificate.")
+@click.option("--cluster-ca", metavar="FILE", help="Certificate of the authority that signed those of the cluster.")
 @click.option(
     "--retry", is_flag=True, help="Also analyse again the inputs that failed before and have not changed since."
 )
@@ -88,7 +94,16 @@ def command() -> None:
 )  # fmt: skip
 @forces_reading
 @debug_option
-def run(inputs: tuple[str, ...], campaign: str, jobs: int, cluster: str | None, *, retry: bool, watched: bool) -> None:
+def run(
+    inputs: tuple[str, ...],
+    campaign: str,
+    jobs: int,
+    cluster: str | None,
+    *,
+    retry: bool,
+    watched: bool,
+    **certificates: str | None,
+) -> None:
     """Add every session below the INPUTs to a campaign.
 
     An INPUT is a folder (searched for sessions), a capture, or the URL of a folder or capture. Inputs that
@@ -99,16 +114,11 @@ def run(inputs: tuple[str, ...], campaign: str, jobs: int, cluster: str | None, 
     list, a session is complete when none of its files changed for 60 s. Ctrl-C or SIGTERM ends the watch
     with exit status 0 after the current session.
     """
-    from multitracer.campaign.run import in_process
     from multitracer.campaign.run import run as run_campaign
     from multitracer.cli._campaign import CampaignProgressLine, watch_campaign
     from multitracer.cli._output import warn
 
-    workers: Workers = in_process
-    if cluster is not None or jobs > 1:
-        from multitracer.campaign.cluster import OnCluster
-
-        workers = OnCluster(jobs, cluster)
+    workers = _workers(jobs, cluster, **certificates)
     if watched:
         progress = watch_campaign(inputs, campaign, workers=workers, retry=retry)
     else:
@@ -118,6 +128,28 @@ def run(inputs: tuple[str, ...], campaign: str, jobs: int, cluster: str | None, 
     for sentence in (*progress.passed_over, *(f"damaged: {each}" for each in progress.damaged), *waiting):
         warn(sentence)
     click.echo(_outcome(progress, campaign))
+
+
+def _workers(
+    jobs: int,
+    address: str | None,
+    *,
+    cluster_cert: str | None = None,
+    cluster_key: str | None = None,
+    cluster_ca: str | None = None,
+) -> Workers:
+    from multitracer.campaign.run import in_process
+
+    if (cluster_cert is None) != (cluster_ca is None) or (cluster_key and not cluster_cert):
+        raise click.UsageError("TLS needs both --cluster-cert and --cluster-ca; add the missing one")
+    if cluster_cert and address is None:
+        raise click.UsageError("--cluster-cert needs --cluster; add the address of the scheduler")
+    if address is None and jobs == 1:
+        return in_process
+    from multitracer.campaign.cluster import ClusterCertificates, OnCluster
+
+    files = ClusterCertificates(cluster_cert, cluster_ca, cluster_key) if cluster_cert and cluster_ca else None
+    return OnCluster(jobs, address, files)
 
 
 def _outcome(progress: CampaignProgress, campaign: str) -> str:

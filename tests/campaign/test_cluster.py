@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
+import socket
+import ssl
+import subprocess
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Security
 
 from multitracer.campaign import cluster as clusters
 from multitracer.campaign.analysed import AnalysisTask
-from multitracer.campaign.cluster import ALONE_BYTES, BATCH, OnCluster, batches
+from multitracer.campaign.cluster import ALONE_BYTES, BATCH, ClusterCertificates, OnCluster, batches
 from multitracer.campaign.discovery import Candidate
 from multitracer.campaign.run import run
 from multitracer.campaign.store import ATTEMPTS, SPOOLS, Store
 from multitracer.errors import InputError
 from tests.campaign.sessions import make_sessions, rows_of
-from tests.cli.program import start
+from tests.cli.program import call, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,6 +135,110 @@ def _hide(unseen: str) -> None:
     """Let a worker not see a path, as where a disk is not mounted."""
     exists = os.path.exists
     os.path.exists = lambda path: not str(path).startswith(unseen) and exists(path)
+
+
+# --- certificates ---
+
+_CURVE = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj")
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with two authorities, and a certificate that each of them signed."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    folder = tmp_path_factory.mktemp("certificates")
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+
+    for authority in ("ours", "theirs"):
+        ca = f"{authority}-ca"
+        openssl("req", "-x509", *_CURVE, f"/CN={ca}", "-days", "2", "-keyout", f"{ca}.key", "-out", f"{ca}.pem")
+        openssl("req", *_CURVE, f"/CN={authority}", "-keyout", f"{authority}.key", "-out", f"{authority}.csr")
+        sign = ("-CA", f"{ca}.pem", "-CAkey", f"{ca}.key", "-CAcreateserial", "-days", "2")
+        openssl("x509", "-req", "-in", f"{authority}.csr", *sign, "-out", f"{authority}.pem")
+    return folder
+
+
+def _signed_by(folder: Path, authority: str) -> ClusterCertificates:
+    name = str(folder / authority)
+    return ClusterCertificates(f"{name}.pem", f"{name}-ca.pem", f"{name}.key")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_cluster_with_tls_believes_only_what_its_authority_signed(
+    drives: Path, expected: dict[str, list[str]], certificates: Path, tmp_path: Path
+) -> None:
+    ours, theirs = (_signed_by(certificates, name) for name in ("ours", "theirs"))
+    sides = {
+        f"tls_{side}_{kind}": path
+        for side in ("scheduler", "worker", "client")
+        for kind, path in (("cert", ours.certificate), ("key", ours.key))
+    }
+    security = Security(tls_ca_file=ours.authority, require_encryption=True, **sides)
+    with LocalCluster(**ONE_WORKER, protocol="tls", security=security) as cluster:
+        address = cluster.scheduler_address
+        with pytest.raises(InputError, match=r"no connection by TLS .*; check the certificates of both sides"):
+            run([str(drives)], tmp_path / "campaign", workers=OnCluster(address=address, certificates=theirs))
+        workers = OnCluster(address=address, certificates=ours)
+        with Client(address, security=security, set_as_default=False) as client:
+            client.run(_lie, ["done"])
+            with pytest.raises(InputError, match="a worker of the cluster returned no outcomes"):
+                run([str(drives)], tmp_path / "campaign", workers=workers)
+            client.run(_lie, None)
+        run([str(drives)], tmp_path / "campaign", workers=workers)
+    assert rows_of(tmp_path / "campaign") == expected
+
+
+def _lie(outcomes: list[str] | None) -> None:
+    """Let a worker return these outcomes for each batch, or again those of its work."""
+    clusters.work = (lambda *_: outcomes) if outcomes is not None else _WORK
+
+
+_WORK = clusters.work
+
+
+def test_a_scheduler_that_another_authority_signed_sends_nothing_that_is_unpickled(
+    drives: Path, certificates: Path, tmp_path: Path
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates / "theirs.pem", certificates / "theirs.key")
+    reasons: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            client, _ = listening.accept()
+            with client, pytest.raises(ssl.SSLError) as refused:
+                context.wrap_socket(client, server_side=True).recv(1)
+            reasons.append(str(refused.value))
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        workers = OnCluster(
+            address=f"tls://127.0.0.1:{listening.getsockname()[1]}", certificates=_signed_by(certificates, "ours")
+        )
+        with pytest.raises(InputError, match="no connection by TLS"):
+            run([str(drives)], tmp_path / "campaign", workers=workers)
+        thread.join()
+    assert "unknown ca" in reasons[0].lower()
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--cluster", "tls://127.0.0.1:9"], "TLS needs certificates; add --cluster-cert FILE and --cluster-ca FILE"),
+        (["--cluster", "tcp://127.0.0.1:9", "--cluster-cert", "ours.pem", "--cluster-ca", "ours-ca.pem"], "tls://HOST"),
+        (["--cluster", "tls://127.0.0.1:9", "--cluster-cert", "ours.csr", "--cluster-ca", "ours-ca.pem"], "PEM format"),
+        (["--cluster", "tls://127.0.0.1:9", "--cluster-cert", "absent", "--cluster-ca", "ours-ca.pem"], "No such file"),
+    ],
+)
+def test_options_that_cannot_be_used_for_tls_are_an_error_of_one_sentence(
+    options: list[str], why: str, certificates: Path, drives: Path, tmp_path: Path
+) -> None:
+    command = ["campaign", "run", str(drives), "-o", str(tmp_path / "campaign"), *options]
+    assert why in call(*command, status=1, cwd=certificates).stderr
 
 
 def test_rows_that_a_worker_wrote_elsewhere_are_missed(drives: Path, tmp_path: Path) -> None:
