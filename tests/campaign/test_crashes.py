@@ -19,7 +19,7 @@ from multitracer.campaign.catalogue import Catalogue
 from multitracer.campaign.discovery import candidates
 from multitracer.campaign.run import run
 from multitracer.campaign.store import ATTEMPTS, PARTS, SPOOLS, Store
-from multitracer.campaign.upkeep import faults
+from multitracer.campaign.upkeep import compact, faults, forget
 from multitracer.errors import InputError
 from tests.campaign.sessions import count, make_session, make_sessions, rows_of
 
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 SESSIONS = 6
 FOLD = 2
-POINTS = 6
-"""Of some 130 operations of such a run; `python -m tests.campaign.killed` kills a program of 300 sessions."""
+POINTS, UPKEEP_POINTS = 6, 4
+"""Of some 130 operations of such a run, and of the 28 of `compact` or `forget`, the last 4 of which write the snapshot;
+`python -m tests.campaign.killed` kills a program of 300 sessions."""
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +43,8 @@ def small_folds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("multitracer.campaign.run.FOLD_SESSIONS", FOLD)
 
 
-def _killed_at(operation: int, drives: Path, place: Path) -> bool:
-    """Run in a child that kills itself at an operation on the store; return whether it came so far.
+def _killed_at(operation: int, work: Callable[[], object]) -> bool:
+    """Do some work in a child that kills itself at an operation on the store; return whether it came so far.
 
     An operation is to write, to flush, to rename or to remove a file; at a flush half of the file is written.
     """
@@ -66,7 +67,7 @@ def _killed_at(operation: int, drives: Path, place: Path) -> bool:
         Path.replace = counted(Path.replace)  # type: ignore[method-assign, assignment]
         os.fsync = counted(os.fsync)  # type: ignore[assignment]
         try:
-            run([str(drives)], place)
+            work()
         finally:
             os._exit(0)
     _, status = os.waitpid(child, 0)
@@ -92,7 +93,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_rows(
     kills = 0
     for operation in chance.sample(range(1, 130), POINTS):
         shutil.rmtree(place, ignore_errors=True)
-        kills += _killed_at(operation, drives, place)
+        kills += _killed_at(operation, lambda: run([str(drives)], place))
         if (place / "snapshots").is_dir():
             assert faults(place) == [], operation
         run([str(drives)], place)
@@ -227,6 +228,41 @@ def test_sessions_of_a_damaged_group_that_are_gone_keep_their_other_rows(tmp_pat
 
 
 # --- upkeep ---
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["compact", "forget"])
+def test_upkeep_that_was_killed_lost_nothing_and_goes_on(
+    command: str, drives: Path, complete: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(committer, "FOLD_SESSIONS", 2 * SESSIONS)
+    before = rows_of(complete)
+    name = str(Catalogue(complete).dataset("sessions").to_table()["session"][0])
+    place = tmp_path / "campaign"
+
+    def work() -> None:
+        if command == "compact":
+            compact(place)
+        elif count(place) == SESSIONS:
+            forget(place, (name,))
+
+    shutil.copytree(complete, place)
+    work()
+    after = rows_of(place)
+    assert (after == before) == (command == "compact")
+    kills = 0
+    for operation in (*random.Random(44).sample(range(1, 25), UPKEEP_POINTS - 2), 26, 27):
+        shutil.rmtree(place)
+        shutil.copytree(complete, place)
+        kills += _killed_at(operation, work)
+        assert faults(place) == [], operation
+        assert rows_of(place) in (before, after), operation
+        work()
+        assert rows_of(place) == after, operation
+        run([str(drives)], place)
+        assert rows_of(place) == before, operation
+        assert _left_behind(place) == [], operation
+    assert kills >= UPKEEP_POINTS - 1, "the operations are counted where there are some"
 
 
 def test_a_full_disk_leaves_the_last_snapshot_valid(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import random
 import shutil
+import signal
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -48,6 +52,48 @@ def test_merged_session_is_the_session(tmp_path: Path, ends: tuple[Path, Path], 
         capture.point.name for capture in complete.captures
     ]
     assert [log.format for log, _ in together.logs("tcp")] == [log.format for log, _ in complete.logs("tcp")]
+
+
+def _killed_at(operation: int, *arguments: str | Path) -> bool:
+    """Run a command in a child that kills itself at an operation on files; return whether it came so far."""
+    child = os.fork()
+    if child == 0:
+        left = [operation]
+
+        def audit(event: str, _: tuple[object, ...]) -> None:
+            if event in ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.copyfile"):
+                left[0] -= 1
+                if left[0] == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(audit)
+        try:
+            call(*arguments)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.WIFSIGNALED(status)
+
+
+def test_a_merge_that_is_killed_lost_nothing_and_is_made_again(tmp_path: Path, ends: tuple[Path, Path]) -> None:
+    merged = tmp_path / "drive"
+    sources = {path: path.read_bytes() for end in ends for path in end.rglob("*") if path.is_file()}
+    call("merge", *ends, "-o", tmp_path / "undisturbed")  # also loads its modules
+    expected = sorted(path.name for path in (tmp_path / "undisturbed").rglob("*"))
+    kills = 0
+    for operation in random.Random(44).sample(range(1, 60), 12):
+        kills += _killed_at(operation, "merge", *ends, "-o", merged)
+        if not merged.exists():
+            call("merge", *ends, "-o", merged)
+        manifest = read_manifest(merged)
+        assert manifest is not None
+        assert list(changed_files(merged, manifest)) == [], operation
+        assert sorted(path.name for path in merged.rglob("*")) == expected, operation
+        shutil.rmtree(merged)
+    call("merge", *ends, "-o", merged)
+    assert not list(tmp_path.glob(".*")), "what the killed ones left"
+    assert {path: path.read_bytes() for path in sources} == sources
+    assert kills >= 6, "the operations are counted where there are some"
 
 
 def test_two_recordings_of_one_host_are_refused_and_nothing_is_left(tmp_path: Path, ends: tuple[Path, Path]) -> None:
