@@ -85,19 +85,20 @@ def merged(begin: Array, end: Array) -> tuple[Array, Array]:
     >>> merged(np.array([5, 0, 7]), np.array([8, 2, 9]))
     (array([0, 5]), array([2, 9]))
     """
+    if not len(begin):
+        return begin, end
     some = end > begin
     if not some.all():
         begin, end = begin[some], end[some]
-    if not len(begin):
-        return begin, end
     if (begin[1:] < begin[:-1]).any():
         order = np.argsort(begin, kind="stable")
         begin, end = begin[order], end[order]
     reach = np.maximum.accumulate(end)
     opens = np.ones(len(begin), dtype=bool)
     opens[1:] = begin[1:] > reach[:-1]
-    last = np.append(np.flatnonzero(opens)[1:], len(begin)) - 1
-    return begin[opens], reach[last]
+    closes = np.ones(len(begin), dtype=bool)
+    closes[:-1] = opens[1:]
+    return begin[opens], reach[closes]
 
 
 def within(points: Array, begin: Array, end: Array) -> Array:

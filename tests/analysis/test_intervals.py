@@ -6,7 +6,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.analysis.intervals import carried_on, distinct, first_painters, reduce_groups, span_minimum, unwrapped
+from multitracer.analysis.intervals import (
+    carried_on,
+    distinct,
+    first_painters,
+    increases,
+    median,
+    reduce_groups,
+    span_minimum,
+    unwrapped,
+)
 from tests.analysis import oracle
 
 spans = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 20)), max_size=30)
@@ -35,6 +44,15 @@ def test_a_span_minimum_is_the_minimum_of_the_span(values: list[int], data: st.D
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=50))
 def test_distinct_values_are_those_of_a_set_in_order(values: list[int]) -> None:
     assert distinct(np.array(values, dtype=np.int64)).tolist() == sorted(set(values))
+
+
+@given(st.lists(st.integers(-(2**50), 2**50), min_size=1, max_size=20), st.booleans())
+def test_medians_and_increases_are_those_of_numpy(values: list[int], is_float: bool) -> None:
+    array = np.array(values, dtype=np.float64 if is_float else np.int64)
+    assert median(array) == np.median(array)
+    for before in (array[:1], -1):
+        assert (increases(array, before) == (np.diff(array, prepend=before) > 0)).all()
+    assert not len(increases(array[:0], array[:0]))
 
 
 numbers = st.one_of(st.integers(0, 2**32 - 1), st.integers(2**32 - 50, 2**32 - 1), st.integers(0, 50), st.just(2**31))

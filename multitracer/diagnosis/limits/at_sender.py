@@ -121,9 +121,8 @@ def sends_of(transfer: Transfer, time: Array) -> Sends:
         rows = np.delete(rows, _in_vain(table, rows, probes))
     verdicts = transfer.verdicts
     spurious = verdicts["row"][verdicts["necessity"] == Necessity.SPURIOUS]
-    timed = verdicts["row"][
-        np.isin(verdicts["cause"], (RetransmissionCause.TIMEOUT, RetransmissionCause.TAIL_LOSS_PROBE))
-    ]
+    cause, by_timer = verdicts["cause"], (RetransmissionCause.TIMEOUT, RetransmissionCause.TAIL_LOSS_PROBE)
+    timed = verdicts["row"][(cause == by_timer[0].value) | (cause == by_timer[1].value)]
     again = has(table["kind"][rows], SegmentKind.RETRANSMISSION)
     lost, pairs = np.full(len(table), NA, dtype=np.int8), transfer.data_pairs
     if pairs is not None:  # as the other capture shows
@@ -346,4 +345,4 @@ def _held_back_ns(transfer: Transfer, row: Array, answer: Array, full: int) -> A
     following = np.minimum(np.searchsorted(transfer.data, row, side="right"), len(transfer.data) - 1)
     apart_ns = table["time_ns"][transfer.data[following]] - table["time_ns"][row]
     apart_ns[(transfer.data[following] <= row) | (covers < full)] = _DELAYED_ACK_NS
-    return np.where(lone, np.clip(apart_ns, 0, _DELAYED_ACK_NS), 0)
+    return np.where(lone, np.minimum(np.maximum(apart_ns, 0), _DELAYED_ACK_NS), 0)

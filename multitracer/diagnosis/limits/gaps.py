@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import places
+from multitracer.analysis.intervals import median, places
 from multitracer.diagnosis.limits.names import LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
@@ -128,7 +128,7 @@ def writes_alone(seen: Observed) -> bool:
     """Return whether nearly each segment is a small write of the application that TCP sent at once."""
     sends, fresh = seen.sends, seen.fresh
     small = (sends.end - sends.begin)[fresh] < seen.mss_bytes
-    return bool(len(fresh)) and float((small & sends.pushed[fresh]).mean()) >= _ALONE
+    return bool(len(fresh)) and int(np.count_nonzero(small & sends.pushed[fresh])) / len(fresh) >= _ALONE
 
 
 def _is_silent(seen: Observed, each: IdleGaps, empty_pipe: Array) -> Array:
@@ -142,9 +142,9 @@ def _is_silent(seen: Observed, each: IdleGaps, empty_pipe: Array) -> Array:
 
     # no pacer leaves so long a gap; on a slow link it sends less than twice a round trip
     spacing = np.diff(sends.time_ns)
-    ordered = np.sort(spacing[spacing > 0])  # np.median is slow where many are equal
-    middle = ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1] if len(ordered) else 0.0
-    long = each.end - each.begin > max(_LONG_GAP * seen.floor_ns, _SERVICES * float(np.mean(middle)))
+    spacing = spacing[spacing > 0]
+    middle = median(spacing) if len(spacing) else 0.0
+    long = each.end - each.begin > max(_LONG_GAP * seen.floor_ns, _SERVICES * middle)
     small_ns = sends.time_ns[(sends.end - sends.begin < seen.mss_bytes) & ~sends.again]
     at = np.searchsorted(small_ns, each.end, side="left") - 1
     since_ns = each.end - np.append(small_ns, 0)[np.maximum(at, 0)]
@@ -186,7 +186,7 @@ def _cut(seen: Observed, each: IdleGaps, chosen: Array, part: Array, request: Ar
         waited_ns, repair_ns = seen.requests.waited_ns[request], seen.requests.repair_ns[request]
         most_ns = np.where(waited_ns == NA, above_ns, np.maximum(wait_ns - trip_ns, 0))
         repair_ns = np.minimum(repair_ns, most_ns)
-        seen_ns = np.clip(waited_ns - repair_ns, 0, np.maximum(wait_ns - trip_ns - repair_ns, 0))
+        seen_ns = np.minimum(np.maximum(waited_ns - repair_ns, 0), np.maximum(wait_ns - trip_ns - repair_ns, 0))
         own_ns = np.where(waited_ns == NA, above_ns - repair_ns, seen_ns)
         own_ns = np.where(request != NA, own_ns, wait_ns)
         repair_ns = np.where(request != NA, repair_ns, 0)

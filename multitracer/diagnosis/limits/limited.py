@@ -339,7 +339,8 @@ def of_both_directions(one: Limited) -> Limited:
     directions, row = its.capture.analysis.directions, 2 * (its.connection - 1) + (not its.reverse)
     if not directions["unique_bytes"][row]:
         return one
-    asks = (own.limit == Limit.APPLICATION) & np.isin(own.part, (LimitSubtype.PEER, LimitSubtype.REPAIR))
+    asks = (own.part == LimitSubtype.PEER.value) | (own.part == LimitSubtype.REPAIR.value)
+    asks &= own.limit == Limit.APPLICATION.value
     last_ns = one.transfer.receiver_time(directions["last_payload_ns"][row : row + 1])
     rest_ns = max(int(last_ns[0] - own.end[-1]), 0)
     waited_ns = max(int((own.end - own.begin)[asks].sum()), rest_ns)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import places, span_minimum
+from multitracer.analysis.intervals import increases, median, places, span_minimum
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.limits.observed import not_captured
 from multitracer.diagnosis.limits.spans import Spans
@@ -230,6 +230,8 @@ def _rates(seen: Observed, spans: Spans, floor_ns: Array | int, behind_ns: Array
     if no interval is long enough for eight segments. Answers come `behind_ns` after the link has served the data they
     cover. `behind_ns` and the shortest round trip `floor_ns` are one value, or one per answer.
     """
+    if not len(spans.begin):
+        return None
     delivery = _delivery(seen, floor_ns, (spans, behind_ns))
     if not len(delivery.rate):
         delivery = _delivery(seen, floor_ns)
@@ -255,11 +257,11 @@ def _delivery(seen: Observed, floor_ns: Array | int, within: tuple[Spans, Array 
     """
     time = np.maximum.accumulate(seen.answers.time_ns - seen.answers.lag_ns)
     done = seen.answers.delivered
-    new = np.flatnonzero(np.diff(done, prepend=done[:1]) > 0) if len(done) else np.empty(0, dtype=np.int64)
-    width = np.maximum(np.broadcast_to(floor_ns, len(time)), _RATE_WINDOW_NS)[new]
-    time, done = time[new], done[new]
+    new = np.flatnonzero(increases(done, done[:1]))
     if len(new) < 2:
         return AnswerDelivery(time[:0], time[:0], np.empty(0))
+    width = np.maximum(np.broadcast_to(floor_ns, len(time)), _RATE_WINDOW_NS)[new]
+    time, done = time[new], done[new]
     fewer = places(done, done - _RATE_SEGMENTS * seen.mss_bytes, "right") - 1
     before = np.minimum(places(time, time - width, "right") - 1, fewer)
     known = (before >= 0) & (before < np.arange(len(time)))
@@ -281,7 +283,7 @@ def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
     if not seen.one_way and samples_in_full_window(seen) > _WITHHELD:
         steps = np.diff(seen.answers.ack)
         steps = steps[steps > 0]
-        if len(steps) and float(np.median(steps)) > _WITHHELD_SEGMENTS * seen.mss_bytes:
+        if len(steps) and median(steps) > _WITHHELD_SEGMENTS * seen.mss_bytes:
             return Spans.none()  # a receiver that reads slowly kept its ACKs back: round trips prove nothing
     sent, way = seen.delays.time_ns, seen.delays.way_ns
     floor = seen.floor_ns + paths.above_first(sent)
@@ -297,7 +299,7 @@ def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
     # one way, by two clocks: no noise of ACKs
     part = 0.0 if seen.view is Viewpoint.BOTH_ENDS else _QUEUE_OF_FLOOR
     # most delays differ from the one before by what a segment takes, and next to nothing
-    is_calm = len(way) > 1 and float(np.median(np.abs(np.diff(way)))) <= service_ns + _CALM_NS
+    is_calm = len(way) > 1 and median(np.abs(np.diff(way))) <= service_ns + _CALM_NS
     noise = np.maximum(_QUEUE_NS, part * floor) * (_CALM if is_calm else 1.0)
     minimum = np.maximum(_QUEUE_SERVICES * service_ns, noise)
     above = np.flatnonzero(queue > minimum)
@@ -352,7 +354,7 @@ def _steps(seen: Observed, queued: Spans) -> tuple[Array, Array]:
     Both answers must be in the same interval of `queued`.
     """
     done = seen.answers.delivered
-    new = np.flatnonzero(np.diff(done, prepend=done[:1]) > 0)
+    new = np.flatnonzero(increases(done, done[:1]))
     time_ns = seen.answers.time_ns[new]
     stretch = queued.which(time_ns)
     inside = (stretch[1:] >= 0) & (stretch[1:] == stretch[:-1])
@@ -403,7 +405,7 @@ def steady_delays(seen: Observed, service_ns: float) -> Steady:
 
     # of each round trip the segment whose answer came soonest
     took = seen.answers.time_ns[over[known]] - time
-    number = (time - time[0]) // max(seen.floor_ns, int(np.median(took)), 1)
+    number = (time - time[0]) // max(seen.floor_ns, int(median(took)), 1)
     if (number[1:] < number[:-1]).any():
         order = np.lexsort((took, number))
         first = order[np.flatnonzero(np.diff(number[order], prepend=-1))]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import places, span_minimum
+from multitracer.analysis.intervals import increases, median, places, span_minimum
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
@@ -145,18 +145,21 @@ def pace(seen: Observed, window: Spans, buffer: Spans, steady: Spans, link: Span
     sent = np.diff(sums[np.searchsorted(seen.sends.time_ns[fresh], np.append(blocks.begin, blocks.end[-1:]))])
     needed_ns = sent * (per_octet or 0.0)
     share = needed_ns / blocks.length_ns
-    spare, returns = share < _HALF, _returns(seen, blocks)
-    is_full = window.total_ns >= _HALF * (seen.end_ns - seen.opened_ns)
-    full = window.union(constant) if is_full else constant
-    full = full.union(steady) if seen.view is Viewpoint.RECEIVER else full  # which does not know the flight exactly
-    is_even = returns & (full.overlap_ns(*blocks) >= _HALF * blocks.length_ns)
-    too_long = spare & (link.overlap_ns(*blocks) > _CLAIM * needed_ns)
-    doubtful = too_long & ((clock.writer & (per_octet is not None)) | (clock.alone & returns & _varies(seen, bursts)))
+    spare = share < _HALF
+    too_long, refuted, doubtful = spare & (link.overlap_ns(*blocks) > _CLAIM * needed_ns), none, none
+    if too_long.any():
+        returns, is_full = _returns(seen, blocks), window.total_ns >= _HALF * (seen.end_ns - seen.opened_ns)
+        full = window.union(constant) if is_full else constant
+        full = full.union(steady) if seen.view is Viewpoint.RECEIVER else full  # which does not know the flight exactly
+        is_even = returns & (full.overlap_ns(*blocks) >= _HALF * blocks.length_ns)
+        refuted = Spans.of(*blocks.where(too_long & (clock.writes | is_even)))
+        is_doubtful = (clock.writer & (per_octet is not None)) | (clock.alone & returns & _varies(seen, bursts))
+        doubtful = Spans.of(*blocks.where(too_long & is_doubtful))
     return Pace(
         writes=Spans.of(*blocks.where(clock.writes & spare)),
         at_rate=Spans.of(*blocks.where((clock.writes | clock.writer) & (share >= _NEAR_RATE))),
-        refuted=Spans.of(*blocks.where(too_long & (clock.writes | is_even))),
-        doubtful=Spans.of(*blocks.where(doubtful)),
+        refuted=refuted,
+        doubtful=doubtful,
         buffer=constant,
         acks=acks,
         host=host,
@@ -169,13 +172,15 @@ def _constant_flight(seen: Observed, bursts: _Bursts) -> Spans:
     A writer that is woken late sends as if in its own time, but what is in flight behind it is always the same. What a
     program writes in its own time is in flight for a round trip: the more, the longer that is.
     """
-    flight, before = seen.outstanding(bursts.end), seen.outstanding(bursts.begin, side="left")
     over = places(seen.answers.ack, seen.sends.end[seen.fresh][bursts.last])
     known = over < len(seen.answers)
     if not known.any() or (seen.state is not None and _mostly_unsent(seen)):
         return Spans.none()
     trips = seen.answers.time_ns[over[known]] - bursts.end[known]
     rate = float(bursts.octets.sum()) / max(seen.end_ns - seen.opened_ns, 1)
+    if rate * int(trips.max() - trips.min()) < _MOVED_SEGMENTS * seen.mss_bytes:
+        return Spans.none()  # nor do most of them vary so much
+    flight, before = seen.outstanding(bursts.end), seen.outstanding(bursts.begin, side="left")
     low, top = np.quantile(flight, (_TAIL, 1 - _TAIL))
     moved = rate * float(np.diff(np.quantile(trips, (_TAIL, 1 - _TAIL)))[0])  # by so much a writer's data in flight
     is_constant = float((np.abs(flight - top) <= seen.mss_bytes).mean()) >= _NEARLY_ALL
@@ -212,7 +217,7 @@ def _varies(seen: Observed, bursts: _Bursts) -> bool:
     chosen = np.isin(seen.delays.place, seen.fresh[bursts.first])
     way = seen.delays.way_ns[chosen] if seen.one_way else seen.delays.way_ns
     service_ns = seen.mss_bytes * (seen.end_ns - seen.opened_ns) / max(int(bursts.octets.sum()), 1)
-    return len(way) > 1 and float(np.median(np.abs(np.diff(way)))) > min(service_ns, _APART_NS) + _CALM_NS
+    return len(way) > 1 and median(np.abs(np.diff(way))) > min(service_ns, _APART_NS) + _CALM_NS
 
 
 def _bursts(seen: Observed) -> _Bursts:
@@ -270,7 +275,7 @@ def _clock(seen: Observed, bursts: _Bursts, blocks: Spans, full: Spans) -> _Cloc
 def _untriggered(seen: Observed, bursts: _Bursts, blocks: Spans) -> tuple[Array, Array]:
     """Return which bursts (but the first) no ACK released, and per block the chance of an ACK just before any time."""
     answers, end = seen.answers, bursts.begin[1:]
-    moves = (np.diff(answers.ack, prepend=-1) > 0) | (np.diff(answers.edge, prepend=-1) > 0) | (answers.payload > 0)
+    moves = increases(answers.ack, -1) | increases(answers.edge, -1) | (answers.payload > 0)
     came = answers.time_ns[moves]
     if not len(came):
         return np.ones(len(end), dtype=bool), np.zeros(len(blocks.begin))

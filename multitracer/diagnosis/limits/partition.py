@@ -120,7 +120,7 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
     idle_gap = Spans(shown.idle_gap.begin, shown.idle_gap.end).which(begin)
     hole, out = shown.hole.spans.which(begin), shown.out.spans.which(begin)
     is_certain, none = begin < np.append(shown.out.certain_end, 0)[out], LimitSubtype.NONE
-    rules: tuple[tuple[Array, Limit, ArrayLike, ArrayLike], ...] = (
+    rules: tuple[tuple[Array, Limit, Array | int, Array | bool], ...] = (
         (shown.slow.holds(begin), Limit.SLOW_START, none, True),
         (shown.steady.holds(begin), Limit.SENDER_BUFFER, none, False),
         (shown.pace.acks.holds(begin), Limit.LINK, LimitSubtype.ACKS, False),
@@ -141,15 +141,15 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
         (shown.missing.holds(begin), Limit.UNKNOWN, none, True),
         (begin < seen.opened_ns, Limit.HANDSHAKE, none, True),
     )
-    limit = np.full(len(begin), int(Limit.CONGESTION_WINDOW))
-    part = np.full(len(begin), int(none))
+    limit = np.full(len(begin), Limit.CONGESTION_WINDOW.value)
+    part = np.zeros(len(begin), dtype=np.int64)
     possible = np.zeros(len(begin), dtype=bool)
     for where, its_limit, its_part, certain in rules:
         if not where.any():
             continue  # few of the rules apply to one short connection
-        limit[where] = int(its_limit)
-        part[where] = np.broadcast_to(its_part, len(begin))[where]
-        possible[where] = ~np.broadcast_to(certain, len(begin))[where]
+        limit[where] = its_limit.value
+        part[where] = its_part[where] if isinstance(its_part, np.ndarray) else its_part
+        possible[where] = ~certain[where] if isinstance(certain, np.ndarray) else not certain
     cells = Cells(begin, end, limit, part, possible).joined()
     return _complete_rounds(cells, seen, shown.cwnd).joined()
 
@@ -168,12 +168,12 @@ def _complete_rounds(cells: Cells, seen: Observed, cwnd: Spans) -> Cells:
     limit, part = cells.limit.copy(), cells.part.copy()
     rest = _IS_REST[limit]
     before = np.concatenate([limit[:1], limit[:-1]])
-    trip = np.where(before == Limit.RECEIVER_WINDOW, max(seen.floor_ns, seen.turn_ns), seen.floor_ns)
+    trip = np.where(before == Limit.RECEIVER_WINDOW.value, max(seen.floor_ns, seen.turn_ns), seen.floor_ns)
     short = cells.end - cells.begin < ROUND * trip
     same = np.zeros(len(limit), dtype=bool)
     same[1:-1] = (limit[:-2] == limit[2:]) & _IS_LASTING[limit[:-2]]
     held_by_cwnd = 2 * cwnd.overlap_ns(cells.begin, cells.end) > cells.end - cells.begin
-    same &= (before != Limit.SENDER_BUFFER) | ~held_by_cwnd
+    same &= (before != Limit.SENDER_BUFFER.value) | ~held_by_cwnd
     chosen = np.flatnonzero(rest & short & same)
     limit[chosen], part[chosen] = limit[chosen - 1], part[chosen - 1]
 

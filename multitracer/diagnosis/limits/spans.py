@@ -36,6 +36,8 @@ class Spans(NamedTuple):
 
     def holds(self, points: Array) -> Array:
         """Return which points (int64, ns, shape (n,)) lie in an interval: bool, shape (n,)."""
+        if not len(self.begin):
+            return np.zeros(len(points), dtype=bool)
         mask: Array = within(points, self.begin, self.end) >= 0
         return mask
 
@@ -82,10 +84,10 @@ class Spans(NamedTuple):
         """Return how much of each given interval [begin, end) is covered by these intervals: int64, ns."""
         if not len(self.begin):
             return np.zeros(len(begin), dtype=np.int64)
-        points = np.stack([begin, end])
+        points, many = np.concatenate([begin, end]), len(begin)
         passed = np.concatenate([[0], np.cumsum(self.length_ns)])
         at = np.searchsorted(self.begin, points, side="right") - 1
         place = np.maximum(at, 0)
-        inside = np.clip(points - self.begin[place], 0, self.length_ns[place])
+        inside = np.minimum(np.maximum(points - self.begin[place], 0), self.length_ns[place])
         before = np.where(at < 0, 0, passed[place] + inside)  # how much of them lies before each point
-        return np.asarray(before[1] - before[0])
+        return np.asarray(before[many:] - before[:many])

@@ -69,7 +69,8 @@ def requests_at_sender(transfer: Transfer, rows: Array, time_ns: Array, floor_ns
     before = np.append(numbered, 0)[at - 1]
     ends = np.maximum.accumulate(np.append(0, table["end_bytes"][transfer.data]))
     is_all = (at > 0) & (table["ack_bytes"][before] >= ends[places(transfer.data, rows)])
-    copies = np.where(is_all, np.clip(missing_before(table, transfer.acks)[rows], 0, _MOST_COPIES), 0)
+    missing = missing_before(table, transfer.acks)[rows]
+    copies = np.where(is_all, np.minimum(np.maximum(missing, 0), _MOST_COPIES), 0)
     timers_ns = np.asarray((2**copies - 1) * int(_ABOVE * (floor_ns + _TIMEOUT_NS)), dtype=np.int64)
     unknown = Requests(time_ns, np.full(len(rows), NA, dtype=np.int64), timers_ns)
     asks, data = transfer.ack_pairs, transfer.data_pairs
