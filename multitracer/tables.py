@@ -128,7 +128,7 @@ class Table:
     @classmethod
     def empty(cls, schema: Schema) -> Table:
         """Return a table of `schema` without rows."""
-        return cls(schema, {c.name: np.empty(0, dtype=_dtype(c)) for c in schema})
+        return cls._of_checked(schema, {c.name: np.empty(0, dtype=_dtype(c)) for c in schema}, {})
 
     @classmethod
     def concatenate(cls, schema: Schema, parts: list[Table]) -> Table:
@@ -140,7 +140,14 @@ class Table:
     def take(self, index: Array | slice) -> Table:
         """Return the rows that `index` (positions, a boolean mask or a slice) selects."""
         picked = {name: values[index] for name, values in self.columns.items()}
-        return Table(self.schema, picked, dict(self.provenance))
+        return self._of_checked(self.schema, picked, dict(self.provenance))
+
+    @classmethod
+    def _of_checked(cls, schema: Schema, columns: dict[str, Array], provenance: Document) -> Table:
+        """Return a table whose columns are known to follow the schema: checks take most of the time of a short one."""
+        table = object.__new__(cls)
+        table.schema, table.columns, table.provenance = schema, columns, provenance
+        return table
 
     def within(self, begin_ns: int | None, end_ns: int | None, *, column: str = "time_ns") -> Table:
         """Return the rows between two times, the end not included; None: unbounded.

@@ -73,7 +73,7 @@ def at_sender(transfer: Transfer, view: Viewpoint) -> Observed:
     full = full_segment(transfer, sends)
     on_path = wire_segments(transfer, full, offered_bytes(transfer))
     segments = on_path if view is Viewpoint.BOTH_ENDS else None
-    with meanwhile(len(table), lambda: _delays(transfer, sends, segments, floor, full)) as delays_of:
+    with meanwhile(len(table), lambda: _delays(transfer, sends, answers, segments, floor, full)) as delays_of:
         dead = dead_times(transfer) if np.count_nonzero(on_path.lost) >= MIN_LOSSES else None
         known = None if dead is None else carried(transfer, on_path, dead)
     delays, shortest = delays_of()
@@ -120,9 +120,10 @@ def sends_of(transfer: Transfer, time: Array) -> Sends:
     if len(probes):
         rows = np.delete(rows, _in_vain(table, rows, probes))
     verdicts = transfer.verdicts
-    spurious = verdicts["row"][verdicts["necessity"] == Necessity.SPURIOUS]
-    cause, by_timer = verdicts["cause"], (RetransmissionCause.TIMEOUT, RetransmissionCause.TAIL_LOSS_PROBE)
-    timed = verdicts["row"][(cause == by_timer[0].value) | (cause == by_timer[1].value)]
+    is_spurious, is_timed = np.zeros((2, len(table)), dtype=bool)
+    is_spurious[verdicts["row"][verdicts["necessity"] == Necessity.SPURIOUS.value]] = True
+    for cause in (RetransmissionCause.TIMEOUT, RetransmissionCause.TAIL_LOSS_PROBE):
+        is_timed[verdicts["row"][verdicts["cause"] == cause.value]] = True
     again = has(table["kind"][rows], SegmentKind.RETRANSMISSION)
     lost, pairs = np.full(len(table), NA, dtype=np.int8), transfer.data_pairs
     if pairs is not None:  # as the other capture shows
@@ -137,8 +138,8 @@ def sends_of(transfer: Transfer, time: Array) -> Sends:
         begin=end - table["payload_bytes"][rows],
         end=end,
         again=again,
-        needed=again & ~np.isin(rows, spurious),
-        by_timer=np.isin(rows, timed),
+        needed=again & ~is_spurious[rows],
+        by_timer=is_timed[rows],
         lost=lost[rows],
         row=rows,
         pushed=has(flags, Flag.PSH | Flag.FIN),
@@ -285,7 +286,12 @@ def offered_bytes(transfer: Transfer) -> int | None:
 
 
 def _delays(
-    transfer: Transfer, sends: Sends, segments: WireSegments | None, handshake_ns: int | None, full: int
+    transfer: Transfer,
+    sends: Sends,
+    answers: Answers,
+    segments: WireSegments | None,
+    handshake_ns: int | None,
+    full: int,
 ) -> tuple[DelaySamples, int | None]:
     """Return the delay samples, and the shortest round trip among them in ns (None without samples).
 
@@ -317,8 +323,9 @@ def _delays(
     short = held_ns <= _SHORTLY_NS
     if np.count_nonzero(short) >= max(_ENOUGH, _ENOUGH_PART * len(short)):
         row, answer, rtt, held_ns = row[short], answer[short], rtt[short], held_ns[short]
-    return_ns = stamp_lag_ns(transfer.sender, transfer.acks, answer) if len(answer) else rtt
-    forward = rtt - return_ns
+    return_ns = np.zeros(len(transfer.sender), dtype=np.int64)
+    return_ns[answers.row] = answers.lag_ns
+    forward = rtt - return_ns[answer]
     way = np.maximum(forward - held_ns, forward.min() if len(forward) else 0)
     sent = time[row]
     in_order = np.argsort(sent, kind="stable")

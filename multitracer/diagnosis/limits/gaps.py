@@ -112,7 +112,9 @@ def idle_gaps(seen: Observed, still: IdleSpans) -> SenderIdleGaps:
         is_unsent = (many[behind] > many[first]) & (unqueued | empty_pipe)
         shown = np.where(behind > first, is_unsent, shown)
     shown = shown | answering | nagle
-    in_idle_gap = np.isin(each.ended_by, still.idle)
+    is_still = np.zeros(len(seen.sends), dtype=bool)
+    is_still[still.idle] = True
+    in_idle_gap = is_still[each.ended_by]
     last = seen.sends.time_ns[np.maximum(each.ended_by - 1, 0)]  # sent again, where a gap holds more
     each = each._replace(begin=np.where(in_idle_gap & ~shown, np.maximum(each.begin, last), each.begin))
     chosen = np.flatnonzero(shown | in_idle_gap)

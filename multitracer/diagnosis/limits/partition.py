@@ -207,7 +207,7 @@ def holes(seen: Observed, still: IdleSpans) -> LossHoles:
     # silences before the next data whose last packets are known to be missing: a timer ended them; only a
     # receiver's capture has such, as what was lost and its repair look like new data there
     ended = np.flatnonzero(sends.by_timer & ~sends.again & (sends.missing > 0))
-    ended = ended[(ended > 0) & ~np.isin(ended, still.idle)]
+    ended = ended[(ended > 0) & ~np.isin(ended, still.idle)] if len(ended) else ended
     by_timer = Spans.of(sends.time_ns[ended - 1] + seen.floor_ns, sends.time_ns[ended]).union(still.unheard)
     if not len(repairs) or not len(seen.answers):
         return LossHoles(by_timer, np.full(len(by_timer.begin), int(LimitSubtype.TIMER)))

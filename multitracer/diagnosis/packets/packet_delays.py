@@ -88,10 +88,11 @@ def wire_segments(transfer: Transfer, full_bytes: int, offered_bytes: int | None
     payload = transfer.payload_bytes.astype(np.int64)
     if pairs is None or receiver is None:  # lost is what had to be sent again
         verdicts, nowhere = transfer.verdicts, np.full(len(rows), NA, dtype=np.int64)
-        needed = verdicts["necessity"] == Necessity.NECESSARY
-        needed &= verdicts["cause"] != RetransmissionCause.LOCAL_DROP
-        lost = np.isin(rows, verdicts["earlier_row"][needed])
-        return WireSegments(rows, payload, nowhere, nowhere != NA, lost)
+        needed = (verdicts["necessity"] == Necessity.NECESSARY.value) & (verdicts["earlier_row"] != NA)
+        needed &= verdicts["cause"] != RetransmissionCause.LOCAL_DROP.value
+        lost = np.zeros(len(table), dtype=bool)
+        lost[verdicts["earlier_row"][needed]] = True
+        return WireSegments(rows, payload, nowhere, nowhere != NA, lost[rows])
 
     # the outcome of each row of `sender`, and where it arrived
     sent = np.flatnonzero(pairs.sent != NA)
