@@ -327,6 +327,10 @@ def span_minimum(values: Array, low: Array, high: Array) -> Array:
         minimum = native.span_minimum(*map(np.ascontiguousarray, (values, low, high)))
         if minimum is not None:
             return minimum
+    if max(len(values), len(low)) < _MANY:  # one span after the other: 4 to 16 times as fast
+        edges = np.empty(2 * len(low), dtype=np.int64)
+        edges[::2], edges[1::2] = low, high
+        return np.minimum.reduceat(np.append(values, values[-1:]), edges)[::2]
     level = np.frexp(high - low)[1] - 1
     result = np.empty(len(low), dtype=values.dtype)
     table = values.copy()

@@ -112,9 +112,9 @@ def idle_gaps(seen: Observed, still: IdleSpans) -> SenderIdleGaps:
         is_unsent = (many[behind] > many[first]) & (unqueued | empty_pipe)
         shown = np.where(behind > first, is_unsent, shown)
     shown = shown | answering | nagle
-    is_still = np.zeros(len(seen.sends), dtype=bool)
-    is_still[still.idle] = True
-    in_idle_gap = is_still[each.ended_by]
+    after_idle = np.zeros(len(seen.sends), dtype=bool)
+    after_idle[still.idle] = True
+    in_idle_gap = after_idle[each.ended_by]
     last = seen.sends.time_ns[np.maximum(each.ended_by - 1, 0)]  # sent again, where a gap holds more
     each = each._replace(begin=np.where(in_idle_gap & ~shown, np.maximum(each.begin, last), each.begin))
     chosen = np.flatnonzero(shown | in_idle_gap)
@@ -152,8 +152,9 @@ def _is_silent(seen: Observed, each: IdleGaps, empty_pipe: Array) -> Array:
     since_ns = each.end - np.append(small_ns, 0)[np.maximum(at, 0)]
     small_before = (at >= 0) & (since_ns <= _RECENT * max(seen.floor_ns, 1))
     idle = empty_pipe | long | small_before
-    wrote = np.concatenate([[True], sends.pushed[each.ended_by[:-1]]])
-    wrote &= np.diff(each.ended_by, prepend=-1) == 1  # who sends again meanwhile is not idle
+    wrote = each.ended_by == 0
+    wrote[1:] = each.ended_by[1:] - each.ended_by[:-1] == 1  # who sends again meanwhile is not idle
+    wrote[1:] &= sends.pushed[each.ended_by[:-1]]
     if seen.view is not Viewpoint.RECEIVER:
         wrote |= empty_pipe
     lost = sends.missing[each.ended_by] > 0

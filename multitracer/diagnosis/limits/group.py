@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import distinct
+from multitracer.analysis.intervals import distinct, median
 from multitracer.diagnosis.limits.limited import Limited, limited, of_both_directions
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, LimitSubtype, Viewpoint, direction_of
 from multitracer.diagnosis.limits.spans import Spans
@@ -38,7 +38,8 @@ _FOLLOWS_NS = NS_PER_S
 MOST = 300
 """Maximum number of connections of a group that are diagnosed, the longest ones; a web page of 300 fetches fits."""
 _OF_ONE = (Limit.SLOW_START, Limit.CONGESTION_WINDOW, Limit.RECOVERY)
-"""Limits that hold back one connection while others continue."""
+_IS_OF_ONE = np.array([each in _OF_ONE for each in Limit])
+"""For each limit by its number, whether it holds back one connection while others continue."""
 _STAGES = {
     (Limit.HANDSHAKE, LimitSubtype.NONE): "handshake",
     (Limit.APPLICATION, LimitSubtype.PEER): "request",
@@ -176,7 +177,7 @@ class ConnectionGroup:
             edges = np.concatenate([*self.together, begin, member.end[-1:]])
             edges = distinct(edges[(edges >= begin[:1].sum()) & (edges <= member.end[-1:].sum())])
             cell = np.searchsorted(begin, edges[:-1], side="right") - 1
-            shared = self.together.holds(edges[:-1]) & np.isin(limited.cells.limit[cell], _OF_ONE)
+            shared = self.together.holds(edges[:-1]) & _IS_OF_ONE[limited.cells.limit[cell]]
             limit = np.where(shared, Limit.LINK, limited.cells.limit[cell])
             part = np.where(shared, LimitSubtype.NONE, limited.cells.part[cell])
             confidence = np.where(shared, Confidence.WEAK, limited.confidence[cell])
@@ -356,7 +357,7 @@ def _arrivals(limited: Limited, later_ns: int) -> _Arrivals | None:
 
 def _by_answers(seen: Observed | None, later_ns: int) -> _Arrivals | None:
     """Return the packets that arrived, by the ACKs; None if the ACKs themselves may have been delayed."""
-    if seen is None or Limit.LINK in seen.weak or np.median(seen.answers.lag_ns) > _HELD_NS:
+    if seen is None or Limit.LINK in seen.weak or median(seen.answers.lag_ns) > _HELD_NS:
         return None
     delivered = seen.answers.delivered
     more = np.diff(delivered, prepend=delivered[:1])

@@ -146,13 +146,16 @@ def _busy(seen: Observed) -> Busy:
         even = _clipped(steady_arrivals(seen), seen).without(full_window(seen).spans)
         return Busy(even, Spans.none(), Spans.none(), _rates(seen, even, seen.floor_ns, 0))
     service_ns = seen.mss_bytes / float(np.quantile(rate, _FULL_RATE)) if len(rate) else 0.0
-    if not seen.one_way and not seen.answers.lag_ns.any():
-        of_answers = _beside_answers(seen, service_ns)
-        if of_answers is not None:
-            return of_answers
+    may_wait = not seen.one_way and not seen.answers.lag_ns.any()  # answers, on the way back: their delay is unknown
+    if may_wait:
+        paths = Paths.of(seen.delays, service_ns)
+        queued = _queued(seen, paths, service_ns)
+        if answers_queue(seen, queued):
+            return _beside_answers(seen, paths, queued)
     steady = steady_delays(seen, service_ns)
-    paths = Paths.of(seen.delays, service_ns, steady.spans)
-    queued = _queued(seen, paths, service_ns)
+    if not may_wait or len(steady.spans.begin):
+        paths = Paths.of(seen.delays, service_ns, steady.spans)
+        queued = _queued(seen, paths, service_ns)
     delivery = delivery if paths.is_one else _delivery(seen, seen.floor_ns + paths.above_first(seen.answers.time_ns))
     times, _, rate = delivery
     floor_ns = seen.floor_ns + paths.above_first(times)
@@ -182,15 +185,11 @@ def _kept_up(seen: Observed, paths: Paths, delivery: AnswerDelivery, typical: Ar
     return _clipped(Spans.of(end - np.maximum(floor, _RATE_WINDOW_NS), end), seen)
 
 
-def _beside_answers(seen: Observed, service_ns: float) -> Busy | None:
+def _beside_answers(seen: Observed, paths: Paths, queued: Spans) -> Busy:
     """Return the intervals in which data arrived at the link's best rate while answers were queued.
 
-    It is None if no answers were queued. A queue of answers on the return path hides whether data waited.
+    A queue of answers on the return path hides whether data waited.
     """
-    paths = Paths.of(seen.delays, service_ns)
-    queued = _queued(seen, paths, service_ns)
-    if not answers_queue(seen, queued):
-        return None
     delivery = _delivery(seen, seen.floor_ns + paths.above_first(seen.answers.time_ns))
     best = np.quantile(delivery.rate, _BEST_RATE) if len(delivery.rate) else 0.0
     kept_up = _kept_up(seen, paths, delivery, np.full(len(delivery.rate), best))
@@ -653,6 +652,8 @@ class Paths(NamedTuple):
 
     def above_first(self, times_ns: Array) -> Array:
         """Return how much the minimum delay of the path at each time exceeds that of the fastest path, ns."""
+        if self.is_one:
+            return np.zeros(len(times_ns), dtype=np.int64)
         at = np.maximum(np.searchsorted(self.begin_ns, times_ns, side="right") - 1, 0)
         return np.asarray((self.floor_ns - self.floor_ns.min())[at])
 

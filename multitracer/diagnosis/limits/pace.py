@@ -241,7 +241,7 @@ def _blocks(seen: Observed, bursts: _Bursts) -> Spans:
 def _even_blocks(seen: Observed, length: int) -> Spans:
     """Return the transfer in intervals of equal length, at least the given one in ns."""
     total = seen.end_ns - seen.opened_ns
-    many = int(np.clip(total // length, 1, min(_MOST_BLOCKS, total)))
+    many = min(max(total // length, 1), _MOST_BLOCKS, total)
     edges = seen.opened_ns + total * np.arange(many + 1) // many
     return Spans(edges[:-1], edges[1:])
 

@@ -62,9 +62,9 @@ class Cells(NamedTuple):
         """Return the cells with equal neighbours merged."""
         some = np.flatnonzero(self.end > self.begin)
         begin, end, limit, part, possible = (column[some] for column in self)
-        differs = (np.diff(limit) != 0) | (np.diff(part) != 0) | (np.diff(possible) != 0)
-        first = np.concatenate([[True], differs])[: len(some)]
-        last = np.concatenate([differs, [True]])[: len(some)]
+        first, last = np.ones((2, len(some)), dtype=bool)
+        first[1:] = (limit[1:] != limit[:-1]) | (part[1:] != part[:-1]) | (possible[1:] != possible[:-1])
+        last[:-1] = first[1:]
         return Cells(begin[first], end[last], limit[first], part[first], possible[first])
 
 
