@@ -86,7 +86,9 @@ def faults_of_both(t: Transfer, intervals: list[Interval], each_way: list[dict[s
         values = [of_way.get(kind) for of_way in each_way]
         found[kind] = True if any(values) else None if None in values else False
     found |= _of_time(t, intervals)
-    rhythm = found["application-limited"] is not False
+    total = max(1, sum(end - begin for begin, end, *_ in intervals))
+    paced_ns = sum(_waited_ns(t, role, "pace") for role in ("client", "server"))
+    rhythm = found["application-limited"] is not False or paced_ns >= _LITTLE * total
     for kind in ("client-think-time", "server-think-time") if rhythm else ():
         found[kind] = found[kind] or None
     return _told({**found, "application-limited": None if rhythm else False})
@@ -195,7 +197,7 @@ def _of_time(t: Transfer, intervals: list[Interval]) -> dict[str, bool | None]:
             spent[key] += end - begin
     found = {kind: _amount(spent[key] / total, minimum=_MUCH, none=_LITTLE) for kind, key in _OF_LIMITS.items()}
     for role in ("client", "server"):
-        found[f"{role}-think-time"] = _amount(_thought_ns(t, role) / total, minimum=_MUCH, none=_LITTLE)
+        found[f"{role}-think-time"] = _amount(_waited_ns(t, role, "think") / total, minimum=_MUCH, none=_LITTLE)
     if found["nagle-delayed-ack"] and not _is_delayed(t, intervals):
         found["nagle-delayed-ack"] = None
     zero_s = spent["receiver-window", "zero"] / 1e9
@@ -208,11 +210,11 @@ def _is_delayed(t: Transfer, intervals: list[Interval]) -> bool:
     return float(np.median(waits_ns)) >= t.floor_rtt_ns(t.begin_ns) + _DELAYED_NS
 
 
-def _thought_ns(t: Transfer, role: str) -> int:
-    """Return how long a program let its peer wait, by its own journal."""
+def _waited_ns(t: Transfer, role: str, why: str) -> int:
+    """Return how long a program waited for a reason of its own (`app`), by its journal."""
     key = "local_port" if role == "client" else "peer_port"
     mine = [c for c in t.recording.journals[role] if c[key] == t.port]
-    return sum(end - begin for c in mine for name, begin, end, _ in c["calls"] if name == "think")
+    return sum(end - begin for c in mine for name, begin, end, _ in c["calls"] if name == why)
 
 
 def _of_the_link(t: Transfer, intervals: list[Interval]) -> dict[str, bool | None]:
