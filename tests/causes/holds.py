@@ -124,7 +124,8 @@ def own_interface(t: Transfer) -> Spans:
     """Return when the shaper on the sender's interface let our packets wait.
 
     What waited there leaves as soon as the bucket has tokens for it, with offload a large segment at once. The
-    bucket is counted from what left, so that a wait begins no earlier than the departure before.
+    bucket is counted from what left, so that a wait begins no earlier than the departure before. Or the kernel had
+    data unsent though all windows had room: without a pacer, only a queue of its own host holds them back.
     """
     own = t.recording.scenario.get("own")
     if not own:
@@ -143,7 +144,21 @@ def own_interface(t: Transfer) -> Spans:
         level = max(0.0, min(size, came) - length)
         before = now
     bridge_ns = int(max(_BRIDGE_NS, _BRIDGE_SERVICES * FULL_PACKET / rate))
-    return longer(spans(waits, bridge_ns=bridge_ns), t.floor_rtt_ns(t.begin_ns))
+    held = [] if t.recording.scenario.get("congestion_control") == "bbr" else _unsent_with_room(t)
+    return longer(spans([*waits, *held], bridge_ns=bridge_ns), t.floor_rtt_ns(t.begin_ns))
+
+
+def _unsent_with_room(t: Transfer) -> list[tuple[int, int]]:
+    """Return between which readings of the kernel a segment was unsent, though a segment more was allowed."""
+    polls = t.polls
+    if not len(polls["time_ns"]):
+        return []
+    times = polls["time_ns"]
+    room = (polls["unacked"] < polls["snd_cwnd"]) & (t.offered.at(times) - t.sent.at(times) >= t.segment)
+    held = room & (polls["notsent_bytes"] >= t.segment)
+    both = held[1:] & held[:-1]
+    begin, end = times[:-1][both], times[1:][both]
+    return list(zip(begin.tolist(), end.tolist(), strict=True))
 
 
 def _lost(t: Transfer) -> Mask:

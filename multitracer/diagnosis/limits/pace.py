@@ -38,6 +38,10 @@ _HALF = 0.5
 """Share of the time, or of the readings, from which on a fact holds for a block; with 0.3 to 0.7 little changes."""
 _SAME_ECHO = 0.05
 """Minimum share of time before bursts that echo no new ACK, from which on a receiver trusts late bursts."""
+_OFTEN, _LATE_TICKS = 0.1, 2.5
+"""Bounds of bursts that ACKs release at the receiver: the share that echoes no new ACK (0 to 0.03 at full send buffers,
+0.1 to 0.8 at most writers), and the lower quartile of the time since the echoed one arrived, in ticks (at most 2, and
+2.2 to 72)."""
 _MOST_BY_CHANCE = 0.7
 """Maximum chance of an ACK just before a write: with more ACKs, too few gaps would speak for all. Not measured."""
 _GREW = 0.01
@@ -89,6 +93,8 @@ class Pace(NamedTuple):
     """ACKs waited in a queue on their way back, for longer than the shortest round trip."""
     host: Spans
     """Data waited in a queue of the sender's own host."""
+    even: Spans
+    """Where the amount in flight was constant, but ACKs did not release the data: a writer's, or a shaper's."""
 
 
 @dataclass(frozen=True)
@@ -132,10 +138,11 @@ def pace(seen: Observed, window: Spans, buffer: Spans, steady: Spans, link: Span
     """
     acks, host, none = ack_queue(seen), own_queue(seen), Spans.none()
     if len(seen.fresh) <= _BLOCK_GAPS or seen.coarse or seen.end_ns <= seen.opened_ns:
-        return Pace(none, none, none, none, none, acks, host)
+        return Pace(none, none, none, none, none, acks, host, none)
     bursts = _bursts(seen)
+    released = seen.view is not Viewpoint.RECEIVER or _released(seen, bursts)
     if len(bursts.first) <= _BLOCK_GAPS:
-        return Pace(none, none, none, none, none, acks, host)
+        return Pace(none, none, none, none, none, acks, host, none)
     constant, blocks = _constant_flight(seen, bursts), _blocks(seen, bursts)
     clock = _clock(seen, bursts, blocks, window.union(buffer).union(constant))
 
@@ -150,7 +157,8 @@ def pace(seen: Observed, window: Spans, buffer: Spans, steady: Spans, link: Span
     if too_long.any():
         returns, is_full = _returns(seen, blocks), window.total_ns >= _HALF * (seen.end_ns - seen.opened_ns)
         full = window.union(constant) if is_full else constant
-        full = full.union(steady) if seen.view is Viewpoint.RECEIVER else full  # which does not know the flight exactly
+        if seen.view is Viewpoint.RECEIVER and released:  # it does not know the flight exactly
+            full = full.union(steady)
         is_even = returns & (full.overlap_ns(*blocks) >= _HALF * blocks.length_ns)
         refuted = Spans.of(*blocks.where(too_long & (clock.writes | is_even)))
         is_doubtful = (clock.writer & (per_octet is not None)) | (clock.alone & returns & _varies(seen, bursts))
@@ -163,6 +171,7 @@ def pace(seen: Observed, window: Spans, buffer: Spans, steady: Spans, link: Span
         buffer=constant,
         acks=acks,
         host=host,
+        even=none if released else steady,
     )
 
 
@@ -304,6 +313,19 @@ def _unechoed(seen: Observed, bursts: _Bursts) -> tuple[Array, int]:
         return same, 0
     late_ns = int(_TICKS * seen.stamp_tick_ns)
     return same | ((here != NA) & (bursts.begin[1:] - here > late_ns)), late_ns
+
+
+def _released(seen: Observed, bursts: _Bursts) -> bool:
+    """Return whether ACKs released the bursts, by the timestamps that they echo; True if nothing shows it."""
+    if seen.echoed_ns is None or not seen.stamp_tick_ns or len(bursts.first) <= 1:
+        return True
+    echoed = seen.echoed_ns[seen.fresh]
+    here, before = echoed[bursts.first[1:]], echoed[bursts.last[:-1]]
+    known = here != NA
+    if not known.any():
+        return True
+    late_ns = np.quantile((bursts.begin[1:] - here)[known], _QUARTILE)
+    return bool((here == before)[known].mean() < _OFTEN and late_ns <= _LATE_TICKS * seen.stamp_tick_ns)
 
 
 def _unsent(seen: Observed, blocks: Spans) -> tuple[Array, Array]:

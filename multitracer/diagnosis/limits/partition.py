@@ -28,10 +28,12 @@ from multitracer.diagnosis.limits.pace import Pace, pace
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.limits.windows import (
     FullWindow,
+    fills_window,
     full_buffer,
     full_congestion_window,
     full_window,
     slow_start,
+    small_writes,
     steady_flight,
 )
 
@@ -94,9 +96,12 @@ class RuleEvidence:
             is_known = seen.state is not None or seen.view is Viewpoint.BOTH_ENDS
             steady = Spans.none() if is_known else steady_flight(seen, missing)
             out, hole, window = outages(seen), holes(seen, still), full_window(seen)
-            buffer, cwnd = full_buffer(seen), full_congestion_window(seen)
+            buffer, cwnd, parts = full_buffer(seen), full_congestion_window(seen), small_writes(seen)
+        if seen.view is Viewpoint.RECEIVER and fills_window(seen, steady):
+            window, steady = window._replace(spans=window.spans.union(steady)), Spans.none()
         link = link_of()
         whose = pace(seen, window.spans, buffer, steady, link.spans)
+        whose = whose._replace(writes=whose.writes.union(parts))
         link = link.without(whose.refuted).behind(whose.host, seen)
         slow = slow_start(seen, link.spans, idle_gap.spans)
         return cls(out, link, hole, window, buffer, cwnd, steady, idle_gap, slow, missing, still.unexplained, whose)
@@ -123,6 +128,7 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
     rules: tuple[tuple[Array, Limit, Array | int, Array | bool], ...] = (
         (shown.slow.holds(begin), Limit.SLOW_START, none, True),
         (shown.steady.holds(begin), Limit.SENDER_BUFFER, none, False),
+        (shown.pace.even.holds(begin), Limit.APPLICATION, LimitSubtype.WRITES, False),
         (shown.pace.acks.holds(begin), Limit.LINK, LimitSubtype.ACKS, False),
         (shown.unexplained.holds(begin), Limit.UNKNOWN, none, True),
         (shown.pace.writes.holds(begin), Limit.APPLICATION, LimitSubtype.WRITES, True),
