@@ -18,7 +18,7 @@ from multitracer.units import NS_PER_S
 from parsers._format import Format, Match
 from parsers._text.collector_log import LATEST_NS, is_time
 from parsers._text.lines import LogLines
-from parsers._text.times import Rows, decimal_of, integer, nearest, noted, parsed_object
+from parsers._text.times import BEYOND, Rows, decimal_of, integer, nearest, noted, parsed_object
 
 if TYPE_CHECKING:
     from multitracer.tables import Document, Table
@@ -53,6 +53,8 @@ def _row(record: Document, line: int, ptp_off_ns: int = 0) -> tuple[Any, ...]:
     record = _vouched_for_by_chrony(_doubted_by_ptp(record, ptp_off_ns))
     maybe = [_number(record, key, NOT_A_TIME) for key in _MAYBE_NS]
     numbers = [_number(record, key, NA) for key in _MAYBE_NUMBER]
+    if numbers[0] not in (NA, 0, 1):
+        numbers[0] = BEYOND
     event = record.get("event")
     happened = event if event in _EVENTS else "reading"
     return realtime, line, host, happened, before, after, _ppm(record), *maybe, *numbers

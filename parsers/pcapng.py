@@ -60,6 +60,10 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[PacketRecords]:
     reading.finish()
 
 
+_REACH_BYTES = 1 << 16
+"""How far the first walk after damage goes; each without damage goes four times as far."""
+
+
 class _Reading:
     """Reads the packets of one file in windows; after damage, it continues at the next complete block."""
 
@@ -70,12 +74,14 @@ class _Reading:
         self._packets = 0
         self._reason: str | None = None
         """Reason why reading ended before the end of the stream; None if it did not."""
+        self._reach: int | None = None
+        """Bytes that the next walk goes; None: to the end of the window."""
         self._walked = WalkedBlocks(sections)
 
     def batch(self) -> PacketRecords:
         """Return the packets of the current window."""
         offset = self._window.offset
-        self._walked = walk(self._window, self._sections)
+        self._walked = walk(self._window, self._sections, self._reach)
         records, damage = packet_records(self._window, self._walked, self._sections, self._packets)
         records.offset = offset if self._sections.count == 1 else None
         self._packets += len(records)
@@ -97,6 +103,10 @@ class _Reading:
     def advance(self) -> None:
         """Continue after damaged or too large blocks."""
         window, walked = self._window, self._walked
+        if self._reason is None and self._reach is not None:
+            self._reach = 4 * self._reach if walked.is_partial else None
+        if self._reason is None and walked.is_partial:
+            return
         if self._reason is None and window.is_full:
             walked.damaged_at = window.begin
             self._reason = skip_oversized(window, self._sections)
@@ -110,10 +120,10 @@ class _Reading:
 
     def _resume(self, walked: WalkedBlocks) -> None:
         """Continue at the next valid block, at any distance; if there is none, end the reading."""
-        window, begin = self._window, walked.damaged_at + 1
+        window, begin = self._window, max(walked.damaged_at, walked.damaged_until) + 1
         lost = window.offset_of(walked.damaged_at)
         block = None
-        while not self._damage.is_too_much:
+        while not self._damage.is_too_much and not self._sections.has_all_sections:
             block = next_block(window, begin, self._sections.order, only_a_section=walked.only_a_section)
             if block is not None or window.ended:
                 break
@@ -124,7 +134,7 @@ class _Reading:
             self.done = True
         else:
             self._damage.lost(lost, window.offset_of(block), self._reason or "")
-            self._reason, window.begin = None, block
+            self._reason, window.begin, self._reach = None, block, _REACH_BYTES
 
     def finish(self) -> None:
         """Store the damage of the file in its `SourceFile`."""

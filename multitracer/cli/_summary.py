@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Document, Table
 
 LISTED = 20
-"""Maximum number of connections in a summary; JSON and CSV have all of them."""
+"""Maximum number of connections, and of a file's interfaces, in a summary; JSON and CSV have all of them."""
 _COMMENTS = 20
 _HEADER = ("#", "start", "initiator", "responder", "bytes ->", "bytes <-", "rexmt", "RTT p50", "took")
 """Column heads. The RTT is that of the direction where it is larger; near its receiver a direction has none."""
@@ -243,8 +243,10 @@ def _file_facts(file: SourceFile) -> Iterator[tuple[str, str]]:
         yield "first packet", moment(file.first_ns)
         yield "last packet", f"{moment(file.last_ns)}, {duration(file.last_ns - file.first_ns)} later"
     yield "clock", _clock(file)
-    for interface in file.interfaces:
+    for interface in file.interfaces[:LISTED]:
         yield "interface", _interface(interface)
+    if len(file.interfaces) > LISTED:
+        yield "interface", f"and {len(file.interfaces) - LISTED:,} more"
     yield "hardware", file.hardware or ""
     yield "system", file.operating_system or ""
     yield "written by", file.application or ""

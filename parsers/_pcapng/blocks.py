@@ -115,6 +115,8 @@ _RLPDUMP = b"rlpdump"
 """Mark in the section header of an rlpdump log, which is a pcapng file."""
 _MAGIC = 0x1A2B3C4D
 _MOST_INTERFACES = 65536
+_MOST_SECTIONS = 65536
+"""A recording in rotating files that were joined has a few thousand sections; each costs some microseconds."""
 _MOST_COMMENTS = 10_000
 _LONGEST_TEXT = 4096
 
@@ -225,6 +227,8 @@ class Sections:
         major, minor = struct.unpack_from(order + "HH", block, 12)
         if (major, minor) not in ((1, 0), (1, 2)):
             return f"version {major}.{minor} of pcapng is not supported"
+        if self.has_all_sections:
+            return f"more than {_MOST_SECTIONS} sections; split the file"
         for known in self.local[self.base :]:
             self._dropped_before[known] = self.source.interfaces[known].dropped_packets or 0
         self.order = order
@@ -312,6 +316,11 @@ class Sections:
         if drops:
             before = self._dropped_before.get(known, 0)
             self.source.interfaces[known].dropped_packets = before + sum(drops)
+
+    @property
+    def has_all_sections(self) -> bool:
+        """Whether the maximum number of sections was read, so that the file ends at the next one."""
+        return self.count >= _MOST_SECTIONS
 
     @property
     def has_all_comments(self) -> bool:

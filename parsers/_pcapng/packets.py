@@ -185,6 +185,8 @@ def packet_records(
         walked.damaged_at = int(blocks.start[bad] if bad <= unclosed else ends[unclosed])
         walked.only_a_section = False
         last = min(bad, unclosed)
+        if not blocks.described[last]:
+            walked.damaged_until = _last_undescribed(blocks, last, walked, sections)
         section = walked.section_of(last)
         sections.rewind(last, base=section.base, order=section.order)
     return complete, damage
@@ -226,6 +228,17 @@ def _first_false(mask: Mask) -> int:
 def _is_spliced(window: StreamWindow, blocks: _Blocks, index: int, walked: WalkedBlocks) -> bool:
     extent = int(blocks.start[index]), int(blocks.length[index]), int(blocks.captured[index])
     return not blocks.simple[index] and is_spliced(window, *extent, walked.section_of(index).order)
+
+
+def _last_undescribed(blocks: _Blocks, first: int, walked: WalkedBlocks, sections: Sections) -> int:
+    """Return the position of the last of the packets from `first` on that no interface describes.
+
+    They end at the next description, and at a block whose lengths differ, as inside it others may begin.
+    """
+    others = np.flatnonzero(blocks.described[first:] | ~blocks.closed[first:]) + first
+    ends = [*others[:1].tolist(), *(since for since in sections.since if since > first)]
+    ends += [section.first for section in walked.sections if section.first > first]
+    return int(blocks.start[max(min(ends, default=len(blocks.start)) - 1, first)])
 
 
 def _what_is_wrong(window: StreamWindow, blocks: _Blocks, index: int) -> str:

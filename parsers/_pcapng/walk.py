@@ -73,8 +73,12 @@ class WalkedBlocks:
         """Why the walk cannot continue; None if it can."""
         self.damaged_at = 0
         """Position of the block at which the walk ended."""
+        self.damaged_until = 0
+        """Position of the last block after it that cannot be read for the same reason; 0 without any."""
         self.only_a_section = False
         """Whether the following blocks cannot be read until a section begins."""
+        self.is_partial = False
+        """Whether the walk ended at its reach: the window has more blocks."""
         self.unexpected: list[tuple[int, int, int]] = []
         """Begin, end and type of blocks with the layout of packets but another type."""
         self._chunks: list[Numbers] = []
@@ -198,45 +202,58 @@ def is_spliced(window: StreamWindow, start: int, length: int, captured: int, ord
     return next_block(window, start + 4, order, stop=packet_end) is not None
 
 
-def walk(window: StreamWindow, sections: Sections) -> WalkedBlocks:
-    """Return the complete packet blocks of the window, and move the window past them."""
+def walk(window: StreamWindow, sections: Sections, reach: int | None = None) -> WalkedBlocks:
+    """Return the complete packet blocks of the window, and move the window past them.
+
+    Parameters
+    ----------
+    window : StreamWindow
+    sections : Sections
+    reach : int, optional
+        Number of bytes after which the walk may end, for where damage is likely: each damaged place costs the walk that
+        found it.
+    """
     sections.forget()
     walked = WalkedBlocks(sections)
+    stop = window.end if reach is None else min(window.begin + reach, window.end)
     while True:
-        _enhanced_packets(window, sections, walked)
+        _enhanced_packets(window, sections, walked, stop)
+        if stop <= window.begin < window.end:
+            walked.is_partial = True
+            return walked
         if not _other_block(window, sections, walked):
             return walked
 
 
-def _enhanced_packets(window: StreamWindow, sections: Sections, walked: WalkedBlocks) -> None:
-    """Add enhanced packet blocks to `walked`, many at once, and skip blocks that do not concern packets."""
+def _enhanced_packets(window: StreamWindow, sections: Sections, walked: WalkedBlocks, stop: int) -> None:
+    """Add enhanced packet blocks that begin before `stop`, many at once; skip blocks that do not concern packets."""
     if (native := kernel()) is not None:
-        _by_kernel(native, window, sections, walked)
+        _by_kernel(native, window, sections, walked, stop)
         return
-    starts = _step_by_step(window, sections, walked, most=_SAMPLE)
+    starts = _step_by_step(window, sections, walked, stop, most=_SAMPLE)
     walked.add(starts)
-    while len(starts) == _SAMPLE:
-        before, layout = len(window), _EnhancedPackets(sections.order)
-        many, window.begin = walk_lanes(window.data, window.begin, window.end, layout, sample=starts)
+    while len(starts) == _SAMPLE and window.begin < stop:
+        before, layout = stop - window.begin, _EnhancedPackets(sections.order)
+        many, window.begin = walk_lanes(window.data, window.begin, stop, layout, sample=starts)
         walked.add(many)
-        paid = len(window) < before // 2
-        starts = _step_by_step(window, sections, walked, most=_SAMPLE if paid else 1 << 60)
+        paid = stop - window.begin < before // 2
+        starts = _step_by_step(window, sections, walked, stop, most=_SAMPLE if paid else 1 << 60)
         walked.add(starts)
 
 
-def _by_kernel(native: Kernel, window: StreamWindow, sections: Sections, walked: WalkedBlocks) -> None:
+def _by_kernel(native: Kernel, window: StreamWindow, sections: Sections, walked: WalkedBlocks, stop: int) -> None:
     is_ended = False
     while not is_ended:
-        bounds, is_big = (window.begin, window.end), sections.order == ">"
-        many, window.begin = native.walk_pcapng(window.data, *bounds, big_endian=is_big)
-        few = _step_by_step(window, sections, walked, most=_SAMPLE)
-        is_ended = len(few) < _SAMPLE
+        is_big = sections.order == ">"
+        many, window.begin = native.walk_pcapng(window.data, window.begin, stop, big_endian=is_big)
+        few = _step_by_step(window, sections, walked, stop, most=_SAMPLE)
+        is_ended = len(few) < _SAMPLE or window.begin >= stop
         walked.add(many)
         walked.add(few)
 
 
-def _step_by_step(window: StreamWindow, sections: Sections, walked: WalkedBlocks, *, most: int) -> list[int]:
-    """Return the positions of up to `most` enhanced packet blocks.
+def _step_by_step(window: StreamWindow, sections: Sections, walked: WalkedBlocks, stop: int, *, most: int) -> list[int]:
+    """Return the positions of up to `most` enhanced packet blocks that begin before `stop`.
 
     Skip blocks that do not concern packets.
     """
@@ -245,7 +262,7 @@ def _step_by_step(window: StreamWindow, sections: Sections, walked: WalkedBlocks
     view, end, at = window.view, window.end, window.begin
     starts: list[int] = []
     append = starts.append
-    while at + SMALLEST_BLOCK <= end and len(starts) < most:
+    while at + SMALLEST_BLOCK <= end and at < stop and len(starts) < most:
         kind, length = unpack(view, at)
         following = at + length
         if following > end or length & 3 or length < SMALLEST_BLOCK:

@@ -196,3 +196,13 @@ def test_the_advice_for_captures_of_a_network_alone(fixture_folder: Path, name: 
     if not (fixture_folder / "tcpdump" / name).exists():
         pytest.skip(f"no {name}")
     assert _UPKEEP in call("diagnose", fixture_folder / "tcpdump" / name, status=1).stderr
+
+
+def test_of_a_file_with_many_interfaces_some_are_listed(tmp_path: Path) -> None:
+    path = tmp_path / "many.pcapng"
+    described = [build.interface(options=build.option(2, b"if%d" % number)) for number in range(3_000)]
+    path.write_bytes(build.section() + b"".join(described))
+    shown = call("inspect", path).stdout
+    assert "interface  if19, link type 1" in shown
+    assert "interface  and 2,980 more" in shown
+    assert "if20" not in shown

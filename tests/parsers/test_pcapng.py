@@ -5,16 +5,20 @@ from __future__ import annotations
 import io
 import random
 import struct
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from multitracer.capture import CaptureTables
 from multitracer.errors import FormatError
 from multitracer.tables import NOT_A_TIME
 from parsers import pcapng
+from parsers._pcapng import walk as blocks_of
 from tests.examples import seeds
+from tests.native.both import read_by_both
 from tests.parsers.frames import (
     EPOCH_S,
     block,
@@ -30,6 +34,11 @@ from tests.parsers.frames import (
     simple,
     tcp,
 )
+
+if TYPE_CHECKING:
+    from parsers._capture.window import StreamWindow
+    from parsers._pcapng.blocks import Sections
+    from parsers._pcapng.walk import WalkedBlocks
 
 ONE = frame(payload=b"hello")
 START = section() + interface()
@@ -267,6 +276,43 @@ def test_windows_without_packets_do_not_look_at_each_interface_again(monkeypatch
     facts = read(section() + described + enhanced(ONE, number=7) * 3).files[0]
     assert (facts.packets, len(facts.lost_ranges)) == (3, 1)
     assert len(looked_at) <= 500  # with 100 windows of one damaged block each
+
+
+def test_a_file_ends_with_its_65536th_section() -> None:
+    data = START + enhanced(ONE) + section() * 70_000 + interface() + enhanced(ONE)
+    both = read_by_both(lambda: read(data))
+    assert isinstance(both, CaptureTables)
+    (facts,) = both.files
+    assert facts.packets == 1
+    assert facts.damaged == "the block at byte 1835120 of type 168627466: more than 65536 sections; split the file"
+
+
+def test_packets_that_no_interface_describes_are_one_place() -> None:
+    described = section() + interface()
+    undescribed = enhanced(ONE, number=3) * 2000
+    data = described + enhanced(ONE) + undescribed + interface() + undescribed + described + enhanced(ONE) * 2
+    both = read_by_both(lambda: read(data))
+    assert isinstance(both, CaptureTables)
+    (facts,) = both.files
+    assert facts.packets == 3
+    assert len(facts.lost_ranges) == 2
+
+
+def test_damage_in_each_other_block_costs_no_walk_to_the_end_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: list[int] = []
+    walk = blocks_of.walk
+
+    def counted(window: StreamWindow, sections: Sections, *reach: int | None) -> WalkedBlocks:
+        begin = window.begin
+        found = walk(window, sections, *reach)
+        walked.append(window.begin - begin)
+        return found
+
+    monkeypatch.setattr(pcapng, "walk", counted)
+    data = START + (enhanced(ONE) + enhanced(ONE, number=3)) * 400 + enhanced(ONE) * 10_000
+    (facts,) = read(data).files
+    assert (facts.packets, len(facts.lost_ranges)) == (10_400, 400)
+    assert sum(walked) < 60 * len(data)
 
 
 @pytest.mark.parametrize("order", "<>")
