@@ -154,6 +154,40 @@ def test_connections_that_took_no_time_are_no_bug(fixture_folder: Path, name: st
     assert json.loads(call("diagnose", "--json", fixture_folder / name).stdout)["headline"]["limit"] == limit
 
 
+_OF_NO_TIME = {
+    "SYNs": ([(2, False)], "3 of 3 connections were not answered before the capture ended."),
+    "SYNs of which each was sent twice": ([(2, False), (2, False)], "3 of 3 connections were never answered."),
+    "SYNs that were refused": ([(2, False), (0x14, True)], "3 of 3 connections were refused."),
+    "ports used again": (
+        [(2, False), (0x14, True), (2, False)], "3 of 6 connections were refused, 3 were not answered before",
+    ),
+    "a reset each": ([(4, False)], "3 connections took 0 s: each of them has a single packet"),
+    "a packet of data each": ([(0x18, False)], "3 connections took 0 s: each of them has a single packet"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("what", _OF_NO_TIME)
+def test_connections_of_one_instant_are_told_as_what_they_are(what: str, version: int, tmp_path: Path) -> None:
+    flights, words = _OF_NO_TIME[what]
+    ends = ((1, 2), (2, 1)) if version == 6 else (("10.0.0.1", "10.0.0.2"), ("10.0.0.2", "10.0.0.1"))
+    packets = []
+    for port in (1001, 1002, 1003):
+        for number, (flags, is_back) in enumerate(flights):
+            ports = (80, port) if is_back else (port, 80)
+            seq, ack = (90, 6) if is_back else (5 + number // 2, 0)
+            payload = b"x" * (flags >> 3 & 1)
+            segment = build.tcp(sport=ports[0], dport=ports[1], seq=seq, ack=ack, flags=flags, payload=payload)
+            source, destination = ends[is_back]
+            wrap = build.ipv6 if version == 6 else build.ipv4
+            inside = wrap(segment, source=source, destination=destination)  # type: ignore[arg-type]
+            packets.append(build.Packet(build.ethernet(inside), build.EPOCH_S * 10**6))
+    path = tmp_path / "instant.pcap"
+    path.write_bytes(build.pcap_file(packets))
+    assert words in json.loads(call("diagnose", "--json", path).stdout)["headline"]["sentence"]
+    assert words in call("diagnose", path).stdout
+
+
 def test_data_before_the_first_sequence_number_are_no_bug(tmp_path: Path) -> None:
     """A wrong bit in the only data segment: nothing was sent for the first time."""
     client, server = 1_371_997_132, 116_861_820
