@@ -44,6 +44,26 @@ def host_text(version: int, address: bytes) -> str:
     return socket.inet_ntop(socket.AF_INET6, address)
 
 
+def network_of(host: object) -> object:
+    """Return the network of a host as text, /24 of IPv4 and /48 of IPv6; of any other name the name itself.
+
+    Examples
+    --------
+    >>> network_of("192.0.2.77"), network_of("2001:db8:7:1::5"), network_of("line 1")
+    ('192.0.2', '20010db80007', 'line 1')
+    """
+    if not isinstance(host, str):
+        return host
+    if "." in host:
+        return host.rpartition(".")[0]
+    import socket
+
+    try:
+        return socket.inet_pton(socket.AF_INET6, host.partition("%")[0])[:6].hex()
+    except OSError:
+        return host
+
+
 def address_text(address: Address) -> str:
     """Return an address from both its halves as text."""
     high, low = address

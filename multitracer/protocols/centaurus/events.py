@@ -123,7 +123,7 @@ class Counters:
     crowded_out: int = 0
     """Sessions of unproven peers that were ended to accept newer ones."""
     amplification: int = 0
-    """Packets not sent, because they exceed three times the bytes that an unproven peer sent."""
+    """Packets not sent, because they exceed the bytes that an unproven peer sent."""
     duplicate_segments: int = 0
     forgotten_partials: int = 0
     """Partly received objects that were deleted: expired, superseded by a newer stamp, or crowded out."""

@@ -4,25 +4,30 @@ Rules of this file:
 
 - One session with each peer. If both ends establish a session at the same time, the one with the larger
   number survives.
-- An OBJ from an unknown peer makes a half-open session: the peer gets at most three times the bytes that it
-  sent, the session takes a bounded amount of memory, and it ends no other session. The session becomes valid
-  when PK or DONE echo the nonce of our PROCEED, which needs no extra round trip. An OBJ with a nonce of an
-  earlier session (its token) is valid at once.
+- An OBJ from an unknown peer makes a half-open session: the peer gets at most the bytes that it sent, the
+  session takes a bounded amount of memory, and it ends no other session. The session becomes valid when PK or
+  DONE echo the nonce of our PROCEED, which needs no extra round trip. An OBJ with a nonce of an earlier session
+  (its token) is valid at once.
+- The nonce for an unknown peer is a cookie: a keyed hash of address and time. A peer whose half-open session was
+  ended in a flood shows it as the token of its next OBJ, and needs no state of ours.
 """
 
 from __future__ import annotations
 
-from collections import deque
+import hmac
+from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
+from multitracer.endpoints import network_of
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.centaurus.level2 import Indication, SessionRole
-from multitracer.protocols.centaurus.messages import Obj
+from multitracer.protocols.centaurus.messages import NO_TOKEN, Obj
 from multitracer.protocols.centaurus.packet import seal
 from multitracer.protocols.centaurus.worker import CentaurusSession, MetPeer, Worker
+from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from multitracer.protocols.centaurus.events import Address
     from multitracer.protocols.centaurus.messages import CentaurusConfig
@@ -30,11 +35,19 @@ if TYPE_CHECKING:
 
 _EVICTION_TRIES = 16  # bounds the work per packet under a flood of addresses
 _HALF_OPEN_A_STEP = 32  # bounds the work per step: the rest waits for the next one
+_COOKIE_NS = 64 * NS_PER_S
+"""Unit of the validity of a cookie, which is one to two of these (as WTCP's answer to a SYN)."""
+_SECRET_BYTES = 32  # RFC 2104, section 3: as long as the hash
 
 
 def host_of(address: Address) -> Address:
     """Return an address without its port; a host cannot choose this part."""
     return address[0] if isinstance(address, tuple) and address else address
+
+
+def _groups_of(address: Address) -> tuple[Hashable, Hashable]:
+    """Return what groups half-open sessions: the address with its port, and the network."""
+    return ("address", address), ("network", network_of(host_of(address)))
 
 
 def _outranks(ours: CentaurusSession, packet: CentaurusPacket) -> bool:
@@ -76,12 +89,19 @@ class UdpWorker(Worker):
         super().__init__(config, random_bytes=random_bytes)
         self._waiting: deque[MetPeer] = deque()
         self._half_open: dict[tuple[Address, int], CentaurusSession] = {}
+        self._half_open_of: dict[Hashable, dict[tuple[Address, int], CentaurusSession]] = defaultdict(dict)
+        """Half-open sessions of each address, and of each network, the oldest first."""
+        self._secret = b""
         self._on_host: dict[Address, int] = {}
 
     @property
     def half_open(self) -> int:
         """Number of sessions whose initiator has not yet proven that it receives at its address."""
         return len(self._half_open)
+
+    def is_proven(self, address: Address) -> bool:
+        """Return whether this end knows the peer: it has proven its address, or an object is sent to it."""
+        return address in self.peers
 
     def receive(self, octets: bytes, address: Address, now_ns: int) -> None:
         """Process one datagram that arrived from `address`."""
@@ -125,19 +145,54 @@ class UdpWorker(Worker):
         ours = known.session if known is not None else None
         if ours is not None and (_outranks(ours, packet) or packet.clock_ns < ours.clock_ns):
             return None  # by its clock, the peer made it before it last spoke in our session
+        is_proven = known is not None and obj.token in known.nonces
+        if not is_proven and self._is_cookie(obj.token, address, now_ns):
+            known = known or self._new_peer(address, now_ns)
+            if known is None:
+                self.counters.refused += 1
+                return None
+            is_proven = True
         session = self._new_session(SessionRole.RESPONDER, known or MetPeer(address), packet.session, now_ns)
-        if known is not None and obj.token in known.nonces:
+        if is_proven:
             self._establish(session, now_ns)
         else:
-            self._half_open[address, packet.session] = session
-            self._crowd_out(now_ns)
+            session.level2.cookie = self._cookie(address, now_ns // _COOKIE_NS)
+            self._add_half_open(session, now_ns)
         return session
 
-    def _crowd_out(self, now_ns: int) -> None:
-        """End the oldest half-open session if their number is above the limit."""
-        if len(self._half_open) > self.config.max_half_open:
+    def _cookie(self, address: Address, slot: int) -> int:
+        """Return the nonce that only a peer that receives at its address can know."""
+        self._secret = self._secret or self._shared.random_bytes(_SECRET_BYTES)
+        digest = hmac.digest(self._secret, f"{slot} {address!r}".encode(), "sha256")
+        return int.from_bytes(digest[:4], "big") or 1
+
+    def _is_cookie(self, token: int, address: Address, now_ns: int) -> bool:
+        slot = now_ns // _COOKIE_NS
+        return token != NO_TOKEN and token in (self._cookie(address, slot), self._cookie(address, slot - 1))
+
+    def _add_half_open(self, session: CentaurusSession, now_ns: int) -> None:
+        """Store a half-open session; end the oldest of its address, of its network, or of all above the limit."""
+        key = session.address, session.number
+        self._half_open[key] = session
+        limits = self.config.max_half_open_per_address, self.config.max_half_open_per_network
+        for group, limit in zip(_groups_of(session.address), limits, strict=True):
+            self._half_open_of[group][key] = session
+            self._crowd_out(self._half_open_of[group], limit, now_ns)
+        self._crowd_out(self._half_open, self.config.max_half_open, now_ns)
+
+    def _crowd_out(self, among: dict[tuple[Address, int], CentaurusSession], limit: int, now_ns: int) -> None:
+        if len(among) > limit:
             self.counters.crowded_out += 1
-            self._end(next(iter(self._half_open.values())), "crowded out", now_ns)
+            self._end(next(iter(among.values())), "crowded out", now_ns)
+
+    def _remove_half_open(self, session: CentaurusSession) -> None:
+        key = session.address, session.number
+        if self._half_open.pop(key, None) is None:
+            return
+        for group in _groups_of(session.address):
+            del self._half_open_of[group][key]
+            if not self._half_open_of[group]:
+                del self._half_open_of[group]
 
     def _prove(self, session: CentaurusSession, now_ns: int) -> None:
         """Make a half-open session the valid session of its peer, whose address is now proven."""
@@ -146,13 +201,13 @@ class UdpWorker(Worker):
             self.counters.refused += 1
             self._end(session, "refused", now_ns)
             return
-        self._half_open.pop((session.address, session.number), None)
+        self._remove_half_open(session)
         session.peer = peer
         session.level2.belongs_to(peer)
         self._establish(session, now_ns)
 
     def _end(self, session: CentaurusSession, cause: str, now_ns: int) -> None:
-        self._half_open.pop((session.address, session.number), None)
+        self._remove_half_open(session)
         super()._end(session, cause, now_ns)
 
     def _framed(self, session: CentaurusSession, packet: CentaurusPacket) -> bytes:

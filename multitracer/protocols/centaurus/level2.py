@@ -183,13 +183,13 @@ class Sending:
 class Receiving:
     """The receiver of one object in one session."""
 
-    def __init__(self, obj: Obj, peer: Peer, shared: EndpointState) -> None:
+    def __init__(self, obj: Obj, peer: Peer, shared: EndpointState, *, nonce: int) -> None:
         self.obj = obj
         self._proven = False
         self._peer = peer
         self._shared = shared
         self._known = peer.acceptance.has(obj)
-        self._nonce = shared.nonce()
+        self._nonce = nonce
         self._round = 0
         early = Extension.EARLY_START in shared.config.extensions and bool(obj.offer.extensions & EARLY)
         self._early = obj.token if early and peer.use_up(obj.token) else NO_TOKEN
@@ -315,6 +315,8 @@ class Level2:
         """Whether a received object waits for the application.
 
         Until it is processed, this end takes no turn."""
+        self.cookie = NO_TOKEN
+        """Nonce for the first PROCEED to a peer whose address is not proven; else the nonce is random."""
         self._peer = peer
         self._first_token = peer.token
         self._shared = shared
@@ -490,7 +492,8 @@ class Level2:
         if self._shared.partial_bytes + obj.size_bytes > config.max_partial_bytes:
             self._shared.counters.refused += 1
             return None
-        self._receiving = Receiving(obj, self._peer, self._shared)
+        nonce, self.cookie = self.cookie or self._shared.nonce(), NO_TOKEN
+        self._receiving = Receiving(obj, self._peer, self._shared, nonce=nonce)
         self.state = Level2State.RECEIVING
         return self._receiving.proceed()
 

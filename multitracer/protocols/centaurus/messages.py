@@ -73,8 +73,12 @@ class CentaurusConfig:
     max_peers: int = 1024
     max_peers_per_host: int = 64
     """Maximum number of peers with one IP address."""
-    max_half_open: int = 1024
+    max_half_open: int = 4096
     """Maximum number of half-open sessions (address not proven); a new one then ends the oldest."""
+    max_half_open_per_network: int = 64
+    """Maximum number of them from one network (/24 of IPv4, /48 of IPv6); a new one then ends its oldest."""
+    max_half_open_per_address: int = 2
+    """Maximum number of them from one address and port; a new one then ends its oldest."""
     max_classes: int = 32
     """Maximum number of object classes of one peer."""
     max_partials: int = 4
@@ -220,7 +224,7 @@ class Obj(NamedTuple):
     """A nonce that the receiver issued in an earlier session; 0 if there is none."""
     offer: Offer
     padding: int = 0
-    """Number of zero octets at the end, so that the answer is at most three times as long."""
+    """Number of zero octets at the end, so that the answer is not longer."""
 
 
 class Rej(NamedTuple):
@@ -323,9 +327,9 @@ def decode(octets: bytes) -> Message | None:
 
 
 def padding_for(slots: int, *, proceed_overhead: int, obj_overhead: int) -> int:
-    """Return the padding of an OBJ in octets, so that its PROCEED is at most three times as long."""
+    """Return the padding of an OBJ in octets, so that its PROCEED is not longer (up to 2,120 segments)."""
     longest = proceed_overhead + _PROCEED.size + octets_of(slots)
-    return max(0, -(-longest // 3) - obj_overhead - _OBJ.size)
+    return min(max(0, longest - obj_overhead - _OBJ.size), _MAX_PADDING)
 
 
 def _obj(fields: tuple[int, ...], rest: bytes) -> Obj | None:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 # A session as Level I sees it, and its peer.
 
 
-_AMPLIFICATION = 3
-"""Maximum bytes sent to an unproven peer for each byte received from it (as QUIC, RFC 9000, 8.1)."""
+_AMPLIFICATION = 1
+"""Maximum bytes sent to an unproven peer for each byte received from it: who forges an address gains nothing."""
 
 
 class MetPeer(Peer):
@@ -85,7 +85,7 @@ class CentaurusSession:
     def may_send(self, octets: int) -> bool:
         """Return whether `octets` more bytes may be sent to the peer.
 
-        A peer whose address is not proven gets at most three times the bytes that it sent.
+        A peer whose address is not proven gets at most the bytes that it sent.
         """
         return self.proven or self.sent_bytes + octets <= _AMPLIFICATION * self.received_bytes
 
