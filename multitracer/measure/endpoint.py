@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from multitracer.errors import InputError, PreflightError
+from multitracer.measure.intake import DatagramIntake
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from multitracer.protocols.centaurus.level1_serial import SerialMaster, SerialSlave
     from multitracer.protocols.centaurus.level1_udp import UdpWorker
     from multitracer.protocols.centaurus.worker import Outgoing, Worker
-
-_LONGEST_DATAGRAM = 65_536
-_RECEIVE_BUFFER_BYTES = 1 << 20
 
 
 class CentaurusEndpoint(Protocol):
@@ -74,10 +72,11 @@ class UdpEndpoint:
         self.clock: Callable[[], int] = SteadyClock()
         self._unsent: Outgoing | None = None
         self._socket = bound_socket(bind, socket.SOCK_DGRAM)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
         self._socket.setblocking(False)
         if only is not None:
             self._socket.connect(only)
+        is_proven = worker.is_proven if only is None else None
+        self.intake = DatagramIntake(self._socket, is_proven=is_proven, clock=self.clock)
         self.refused = False
         """Whether the peer's host answered that no program listens on the port."""
         self.unsendable = 0
@@ -103,7 +102,8 @@ class UdpEndpoint:
             return self.worker.take_events()
         events = self.worker.take_events()
         if not events:
-            self._wait(wait_s)
+            if not self.intake:
+                self._wait(wait_s)
             self._get()
             events = self.worker.take_events()
         return events
@@ -127,14 +127,10 @@ class UdpEndpoint:
         self.worker.sent(packet, self.clock())
 
     def _get(self) -> None:
-        try:
-            octets, address = self._socket.recvfrom(_LONGEST_DATAGRAM)
-        except BlockingIOError:
-            return
-        except OSError as error:  # the kernel tells of an ICMP error; for the protocol it is a loss
+        for error in self.intake.fill():  # ICMP errors; for the protocol they are losses
             self._note(error)
-            return
-        self.worker.receive(octets, address[:2], self.clock())
+        if (datagram := self.intake.take()) is not None:
+            self.worker.receive(*datagram, self.clock())
 
     def _note(self, error: OSError) -> None:
         self.refused |= isinstance(error, ConnectionRefusedError)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from multitracer.errors import RemoteProtocolError
 from multitracer.measure.endpoint import SteadyClock, bound_socket
+from multitracer.measure.intake import DatagramIntake
 from multitracer.measure.server import Dialogue, TransactionLog
 from multitracer.protocols.wtcp.connection import WtcpConnection
 from multitracer.protocols.wtcp.state import WtcpConfig, WtcpState
@@ -231,8 +232,7 @@ def wtcp_info(connection: WtcpConnection) -> Mapping[str, int]:
 
 
 _DATAGRAMS_A_STEP = 64
-"""Maximum datagrams that are received, and sent, in one step."""
-_RECEIVE_BUFFER_BYTES = 1 << 20
+"""Maximum datagrams that are processed, and sent, in one step."""
 _STRANGER_NS = 60 * NS_PER_S
 """Time after which a client without a request may be closed, to accept others."""
 
@@ -338,8 +338,8 @@ class WtcpServer:
         self.unsendable = 0
         """Datagrams that the kernel refused; for the protocol they are lost."""
         self._socket = bound_socket(bind, socket.SOCK_DGRAM)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
         self._socket.setblocking(False)
+        self.intake = DatagramIntake(self._socket, is_proven=self.worker.is_proven, clock=self._clock)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -358,20 +358,15 @@ class WtcpServer:
         next_ns = self.worker.next_ns
         if next_ns is not None:
             wait_s = max(0.0, min(wait_s, (next_ns - self._clock()) / NS_PER_S))
-        if select.select([self._socket], [], [], wait_s)[0]:
-            self._take_arrived()
+        if not self.intake:
+            select.select([self._socket], [], [], wait_s)
+        self.intake.fill()  # its errors are of ICMP; for the protocol they are losses
+        for _ in range(_DATAGRAMS_A_STEP):
+            if (datagram := self.intake.take()) is None:
+                break
+            self._service.receive(*datagram)
         self._service.serve()
         self._send_due()
-
-    def _take_arrived(self) -> None:
-        for _ in range(_DATAGRAMS_A_STEP):
-            try:
-                octets, address = self._socket.recvfrom(LONGEST_DATAGRAM)
-            except BlockingIOError:
-                break
-            except OSError:  # an ICMP error; for the protocol it is a loss
-                continue
-            self._service.receive(octets, address[:2])
 
     def _send_due(self) -> None:
         for _ in range(_DATAGRAMS_A_STEP):

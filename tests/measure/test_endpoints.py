@@ -87,7 +87,8 @@ def test_junk_on_the_port_leaves_the_server_serving() -> None:
             lambda: any(isinstance(e, ObjectDelivered) for e in told), (server, seen), (client, told), carry=flood
         )
         assert [event.data for event in seen if isinstance(event, Received)] == [bytes(20_000)]
-        assert server.worker.counters.malformed + server.worker.counters.checksum > 10
+        counters = server.worker.counters
+        assert counters.malformed + counters.checksum + server.intake.counters.over_quota > 10
 
 
 def test_default_address_is_the_loopback_device() -> None:

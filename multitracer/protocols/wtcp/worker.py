@@ -7,7 +7,7 @@ SYN cookies, RFC 4987, section 3.6), so only a peer that receives at its address
 from __future__ import annotations
 
 import hmac
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -85,6 +85,8 @@ class WtcpWorker:
         self._answers: deque[WtcpOutgoing] = deque()
         self._accepted: list[tuple[Hashable, WtcpConnection]] = []
         self._ended: dict[tuple[Hashable, bytes], None] = {}
+        self._of_address: Counter[Hashable] = Counter()
+        """Number of connections with each address."""
 
     # -- the application's side ------------------------------------------------------------------------
 
@@ -102,7 +104,7 @@ class WtcpWorker:
                 f"{len(self.connections)} connections; close some connections"
             )
         connection = WtcpConnection(self.config, initiator=True, random_bytes=self._random_bytes)
-        self.connections[address, connection.identity] = connection
+        self._add(address, connection)
         connection.open(now_ns)
         return connection
 
@@ -112,6 +114,10 @@ class WtcpWorker:
         return taken
 
     # -- the path's side -------------------------------------------------------------------------------
+
+    def is_proven(self, address: Hashable) -> bool:
+        """Return whether there is a connection with the peer at this address."""
+        return address in self._of_address
 
     def receive(self, octets: bytes, address: Hashable, now_ns: int) -> None:
         """Process the octets of one datagram; any octets are allowed."""
@@ -185,7 +191,7 @@ class WtcpWorker:
             self.counters.refused += 1
             return None
         made = WtcpConnection(self.config, initiator=False, random_bytes=lambda _: packet.identity)
-        self.connections[address, packet.identity] = made
+        self._add(address, made)
         self._accepted.append((address, made))
         self.counters.accepted += 1
         return made
@@ -202,9 +208,16 @@ class WtcpWorker:
             self._forget(finished)
         return True
 
+    def _add(self, address: Hashable, connection: WtcpConnection) -> None:
+        self.connections[address, connection.identity] = connection
+        self._of_address[address] += 1
+
     def _forget(self, key: tuple[Hashable, bytes]) -> None:
         if self.connections.pop(key, None) is not None:
             self._ended[key] = None
+            self._of_address[key[0]] -= 1
+            if not self._of_address[key[0]]:
+                del self._of_address[key[0]]
         if len(self._ended) > _REMEMBERED_ENDS:
             del self._ended[next(iter(self._ended))]
 
