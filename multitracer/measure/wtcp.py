@@ -233,8 +233,12 @@ def wtcp_info(connection: WtcpConnection) -> Mapping[str, int]:
 
 _DATAGRAMS_A_STEP = 64
 """Maximum datagrams that are processed, and sent, in one step."""
-_STRANGER_NS = 60 * NS_PER_S
-"""Time after which a client without a request may be closed, to accept others."""
+_IDLE_NS = 60 * NS_PER_S
+"""Time without progress (data that arrived, or were acknowledged) after which a client is disconnected."""
+_OUTAGE_NS = 600 * NS_PER_S
+"""The same for a client that has sent a request, which may be an outage, while the server is not crowded."""
+_CROWD = 192
+"""Connections from which the server is crowded: three quarters of what it accepts."""
 
 
 @dataclass(slots=True)
@@ -243,7 +247,19 @@ class _Client:
 
     connection: WtcpConnection
     dialogue: Dialogue
-    since_ns: int
+    progress_ns: int
+    """Time of the last progress."""
+    progress_bytes: int = 0
+    """Bytes that had arrived or were acknowledged then."""
+
+    def is_stuck(self, now_ns: int, *, is_crowded: bool) -> bool:
+        """Return whether the client has made no progress for too long."""
+        counters = self.connection.counters
+        progress_bytes = counters.arrived_bytes + counters.acknowledged_bytes
+        if progress_bytes != self.progress_bytes:
+            self.progress_bytes, self.progress_ns = progress_bytes, now_ns
+        may_be_outage = self.dialogue.has_asked and not is_crowded
+        return now_ns - self.progress_ns > (_OUTAGE_NS if may_be_outage else _IDLE_NS)
 
 
 class WtcpService:
@@ -295,7 +311,7 @@ class WtcpService:
         connection, dialogue = client.connection, client.dialogue
         if connection.is_finished:
             return False
-        if not dialogue.has_asked and self._clock() - client.since_ns > _STRANGER_NS:
+        if client.is_stuck(self._clock(), is_crowded=len(self._clients) >= _CROWD):
             connection.abort()
             return False
         try:

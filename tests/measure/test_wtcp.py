@@ -14,6 +14,7 @@ import pytest
 
 from multitracer.errors import InputError
 from multitracer.measure import wtcp
+from multitracer.measure.exchange import REQUEST, Words, filled
 from multitracer.measure.outcome import UnreachableError
 from multitracer.measure.plan import Transaction
 from multitracer.measure.transports import TransportOptions, client, server
@@ -29,6 +30,7 @@ from multitracer.protocols.wtcp.packet import (
     encode,
 )
 from multitracer.protocols.wtcp.state import WtcpConfig
+from multitracer.units import NS_PER_S
 from tests.cli.program import call
 
 if TYPE_CHECKING:
@@ -145,7 +147,7 @@ def test_a_peer_that_asks_for_any_rate_gets_the_maximum() -> None:
 
 
 def test_who_connects_and_asks_for_nothing_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wtcp, "_STRANGER_NS", 1)
+    monkeypatch.setattr(wtcp, "_IDLE_NS", 1)
     with served() as made, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
         _proved(made, peer, 1000)
         until_s = time.monotonic() + PATIENCE_S
@@ -153,6 +155,23 @@ def test_who_connects_and_asks_for_nothing_makes_room(monkeypatch: pytest.Monkey
             time.sleep(0.02)
         assert made.worker.counters.accepted == 1
         assert not made.worker.connections
+
+
+@pytest.mark.parametrize("crowd", [1, 2])
+def test_who_asks_and_acknowledges_nothing_makes_room_when_it_is_crowded(
+    crowd: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wtcp, "_IDLE_NS", NS_PER_S // 2)
+    monkeypatch.setattr(wtcp, "_CROWD", crowd)
+    request = filled(Words(REQUEST, 1, 1, 100_000, 1000, b""), 64)
+    with served() as made, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+        identity = _proved(made, peer, 1 << 20)
+        peer.send(encode(identity, Data(0, 0, 0, 0, 0, 0, request)))
+        until_s = time.monotonic() + (PATIENCE_S if crowd == 1 else 1.5)
+        while made.worker.connections and time.monotonic() < until_s:
+            time.sleep(0.02)
+        assert made.worker.counters.accepted == 1
+        assert len(made.worker.connections) == (0 if crowd == 1 else 1)
 
 
 def test_what_is_no_message_ends_that_connection_alone() -> None:
