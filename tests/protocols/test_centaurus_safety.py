@@ -256,6 +256,19 @@ def test_peer_whose_objects_are_past_gives_way() -> None:
     assert ("10.0.2.1", 1) in server.peers
 
 
+def test_idle_peers_keep_nobody_out_for_the_lifetime_of_their_objects() -> None:
+    server = _server(max_peers=4)
+    for host in range(4):
+        _proven_peer(server, (f"10.0.1.{host}", 1), done=False)
+    for after_ns, is_known in ((0, False), (30 * S, False), (70 * S, True)):
+        server.on_timer(START_NS + after_ns)
+        server.receive(_packet(9, _obj(600), START_NS + after_ns), ("10.0.2.1", 1), START_NS + after_ns)
+        nonces = [wire.read_packet(each)["nonce"] for each in _answers(server, START_NS + after_ns)]
+        server.receive(_packet(9, Pk(0, nonces[0], bytes(512))), ("10.0.2.1", 1), START_NS + after_ns)
+        assert (("10.0.2.1", 1) in server.peers) == is_known
+        assert len(server.peers) == 4
+
+
 def _hold_parts(server: UdpWorker, address: tuple[str, int], kinds: int, octets: int = 400_000) -> None:
     """Send all but the last segment of an object in each of so many classes."""
     for kind in range(kinds):

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _EVICTION_TRIES = 16  # bounds the work per packet under a flood of addresses
 _HALF_OPEN_A_STEP = 32  # bounds the work per step: the rest waits for the next one
+_IDLE_NS = 60 * NS_PER_S
+"""Time without a new session after which a peer gives way to a new one where a limit is reached (not measured)."""
 _COOKIE_NS = 64 * NS_PER_S
 """Unit of the validity of a cookie, which is one to two of these (as WTCP's answer to a SYN)."""
 _SECRET_BYTES = 32  # RFC 2104, section 3: as long as the hash
@@ -228,13 +230,15 @@ class UdpWorker(Worker):
         return peer
 
     def _evict(self, now_ns: int, host: Address = None) -> bool:
-        """Delete one peer whose state is no longer needed, on any host or on `host`.
+        """Delete one peer without a session whose state is no longer needed, or that is idle, on any host or on `host`.
 
-        Return whether there was one.
+        The lifetime of an object, which the peer chooses, must not keep others out for an hour. A peer that is
+        deleted before may have an object delivered twice. Return whether there was one.
         """
         for address in list(self.peers)[:_EVICTION_TRIES] if host is None else self._ports_of(host):
             peer = self.peers[address]
-            if peer.session is None and not len(peer.outgoing) and peer.keep_until_ns() <= now_ns:
+            is_past = peer.keep_until_ns() <= now_ns or now_ns - peer.heard_ns > _IDLE_NS
+            if peer.session is None and not len(peer.outgoing) and is_past:
                 self._forget(peer)
                 return True
             self.peers[address] = self.peers.pop(address)  # the next try begins behind it
