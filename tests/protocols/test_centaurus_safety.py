@@ -101,6 +101,21 @@ def test_longest_bitmap_is_sent_to_who_has_a_token() -> None:
     assert len(net.received("b")) == 2
 
 
+def test_peer_whose_segments_were_all_lost_is_still_proven_by_its_token() -> None:
+    """An older peer has no zeros in its offer, and gets an answer of 100 octets to 46 only if it is proven."""
+    server, address = _server(), ("10.0.0.1", 1)
+    _proven_peer(server, address, done=True)
+    token = next(iter(server.peers[address].nonces))
+    for session in (11, 12, 13):
+        now_ns = START_NS + session * 20 * S
+        server.on_timer(now_ns)
+        offer = _obj(500 * 512, stamp_ns=START_NS + S)._replace(token=token)
+        server.receive(_packet(session, offer, now_ns), address, now_ns)
+        (proceed,) = _answers(server, now_ns)  # no segment that echoes its nonce arrives
+        token = wire.read_packet(proceed)["nonce"]
+    assert server.counters.amplification == 0
+
+
 def test_client_whose_half_open_session_a_flood_ended_completes_in_its_next_one() -> None:
     """The cookie in the first PROCEED is the token of the next OBJ, and proves the address without any state."""
     net = Network("a", "b", config=CentaurusConfig(max_half_open=4))

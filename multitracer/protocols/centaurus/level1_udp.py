@@ -147,7 +147,7 @@ class UdpWorker(Worker):
         ours = known.session if known is not None else None
         if ours is not None and (_outranks(ours, packet) or packet.clock_ns < ours.clock_ns):
             return None  # by its clock, the peer made it before it last spoke in our session
-        is_proven = known is not None and obj.token in known.nonces
+        is_proven = known is not None and known.is_token(obj.token)
         if not is_proven and self._is_cookie(obj.token, address, now_ns):
             known = known or self._new_peer(address, now_ns)
             if known is None:

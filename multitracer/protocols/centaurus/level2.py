@@ -190,6 +190,7 @@ class Receiving:
         self._shared = shared
         self._known = peer.acceptance.has(obj)
         self._nonce = nonce
+        peer.issue(nonce)
         self._round = 0
         early = Extension.EARLY_START in shared.config.extensions and bool(obj.offer.extensions & EARLY)
         self._early = obj.token if early and peer.use_up(obj.token) else NO_TOKEN

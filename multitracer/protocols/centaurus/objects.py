@@ -253,7 +253,7 @@ _NONCES = 4
 class Peer:
     """One peer across its sessions: objects to it, objects from it, and its capabilities."""
 
-    __slots__ = ("acceptance", "address", "nonces", "offer", "outgoing", "token")
+    __slots__ = ("acceptance", "address", "issued", "nonces", "offer", "outgoing", "token")
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -265,6 +265,8 @@ class Peer:
         """The last nonce from the peer, which proves to the peer that we receive at our address."""
         self.nonces: dict[int, bool] = {}
         """Nonces that the peer echoed, and whether early segments may still use them."""
+        self.issued: dict[int, None] = {}
+        """Nonces that were sent to the peer; as a token one proves its address, too, if all that echoed it was lost."""
 
     def proved(self, nonce: int) -> None:
         """Record that the peer has returned a nonce, which shows that it receives at its address."""
@@ -272,6 +274,16 @@ class Peer:
         self.nonces[nonce] = True
         while len(self.nonces) > _NONCES:
             del self.nonces[next(iter(self.nonces))]
+
+    def issue(self, nonce: int) -> None:
+        """Record that a nonce is sent to the peer."""
+        self.issued[nonce] = None
+        while len(self.issued) > _NONCES:
+            del self.issued[next(iter(self.issued))]
+
+    def is_token(self, nonce: int) -> bool:
+        """Return whether a token shows that the peer receives at its address."""
+        return nonce in self.nonces or nonce in self.issued
 
     def keep_until_ns(self) -> int:
         """Return the time until which the peer is stored, so that no object is delivered twice."""
