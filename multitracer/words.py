@@ -136,6 +136,13 @@ def printable(text: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
 
 
+def as_html(text: object) -> str:
+    """Return printable text in which the characters of HTML markup are escaped."""
+    from html import escape  # noqa: PLC0415  # only for notebooks
+
+    return escape(printable(text))
+
+
 def portable(path: str) -> str:
     r"""Return a file name as valid UTF-8: bytes that are not UTF-8 become `\xNN`."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -11,6 +10,7 @@ import pandas as pd
 from multitracer.api.frames import explained
 from multitracer.clock.model.edges import edges_table, mapping_table
 from multitracer.clock.model.relation import Clock, PlacementStatus
+from multitracer.words import as_html, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -114,12 +114,17 @@ class Alignment:
         return frame
 
     def __repr__(self) -> str:
-        return f"<multitracer clocks of {self._recording.name!r}: {len(self.edges)} edges onto {self.reference}>"
+        reference = printable(self.reference)
+        return f"<multitracer clocks of {self._recording.name!r}: {len(self.edges)} edges onto {reference}>"
 
     def _repr_html_(self) -> str:
         shown = self.edges[
             ["from_host", "from_domain", "to_host", "to_domain", "offset_ns", "uncertainty_ns", "skew_ppm", "method"]
         ]
-        paragraphs = "".join(f"<p>! {escape(each)}</p>" for each in [*self.refused, *self.complaints][:_MOST_ROWS])
-        rows = shown.head(_MOST_ROWS).to_html(index=False)
-        return f"<b>Clocks, onto {escape(self.reference)}</b>{rows}{paragraphs}"
+        paragraphs = "".join(f"<p>! {as_html(each)}</p>" for each in [*self.refused, *self.complaints][:_MOST_ROWS])
+        rows = shown.head(_MOST_ROWS).map(_printable).to_html(index=False)
+        return f"<b>Clocks, onto {as_html(self.reference)}</b>{rows}{paragraphs}"
+
+
+def _printable(cell: object) -> object:
+    return printable(cell) if isinstance(cell, str) else cell

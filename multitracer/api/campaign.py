@@ -7,7 +7,6 @@ two groups of sessions, and its confidence interval.
 from __future__ import annotations
 
 import os
-from html import escape
 from typing import TYPE_CHECKING, TypeAlias
 
 import pandas as pd
@@ -22,7 +21,7 @@ from multitracer.campaign.schemas import DOCS, TABLES
 from multitracer.errors import InputError
 from multitracer.report.page import write
 from multitracer.schemas.findings import COMPARED
-from multitracer.words import count
+from multitracer.words import as_html, count, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -163,7 +162,7 @@ class Campaign:
 
     def _repr_html_(self) -> str:
         rows = "".join(f"<tr><td>{name}</td><td>{number:,}</td></tr>" for name, number in self.tables.items())
-        name = escape(self._catalogue.store.name)
+        name = as_html(self._catalogue.store.name)
         return f"<b>{name}</b><table><tr><th>table</th><th>rows</th></tr>{rows}</table>"
 
 
@@ -211,16 +210,16 @@ class Comparison:
         write(path, comparison_page(self._result))
 
     def __repr__(self) -> str:
-        return f"<multitracer.Comparison: {self.headline}>"
+        return f"<multitracer.Comparison: {printable(self.headline)}>"
 
     def _repr_html_(self) -> str:
-        notes = "".join(f"<li>{escape(each)}</li>" for each in [*self._result.counts, *self.notes])
-        heads = "".join(f"<th>{escape(each)}</th>" for each in header(self._result.names))
+        notes = "".join(f"<li>{as_html(each)}</li>" for each in [*self._result.counts, *self.notes])
+        heads = "".join(f"<th>{as_html(each)}</th>" for each in header(self._result.names))
         body = "".join(
-            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row(each))}</tr>" for each in self._result.rows
+            f"<tr>{''.join(f'<td>{as_html(cell)}</td>' for cell in row(each))}</tr>" for each in self._result.rows
         )
         table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-        return f"<b>{escape(self.headline)}</b><ul>{notes}</ul>{table}"
+        return f"<b>{as_html(self.headline)}</b><ul>{notes}</ul>{table}"
 
 
 def compare(first: Place, second: Place | None = None, *, by: str | None = None) -> Comparison:

@@ -13,6 +13,7 @@ from multitracer.errors import InputError
 from multitracer.figures.correlation_matrix import correlation_figure
 from multitracer.recording.correlated import correlate_sessions
 from multitracer.schemas.findings import SESSIONS_NMI
+from multitracer.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +87,7 @@ class Correlation:
     def __repr__(self) -> str:
         peaks = self._table.take(self._table["is_peak"])
         pairs = [f"{x} -> {y} at {lag:+g} s" for x, y, lag in zip(peaks["x"], peaks["y"], peaks["lag_s"], strict=True)]
-        return f"<multitracer.Correlation: {', '.join(pairs) or 'no pair has a number'}>"
+        return f"<multitracer.Correlation: {printable(', '.join(pairs)) or 'no pair has a number'}>"
 
 
 def correlate(  # noqa: PLR0913  # each is a choice that a result has to state

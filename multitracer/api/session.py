@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -20,7 +19,7 @@ from multitracer.report.base_map import base_map_of
 from multitracer.report.write import Request, write_report
 from multitracer.schemas.tcp import RTT_SAMPLES, TCP_SEGMENTS, RoundTrips
 from multitracer.tables import Column
-from multitracer.words import count, duration, moment
+from multitracer.words import as_html, count, duration, moment, printable
 
 if TYPE_CHECKING:
     import os
@@ -368,7 +367,9 @@ class Session(SessionTables, SessionFigures):
 
     def __repr__(self) -> str:
         hosts = ", ".join(capture.point.name for capture in self._recording.captures[:_MOST_ROWS]) or "none"
-        return f"<multitracer.Session {self.name!r}: {count(len(self), 'TCP connection')}, captured at {hosts}>"
+        return (
+            f"<multitracer.Session {self.name!r}: {count(len(self), 'TCP connection')}, captured at {printable(hosts)}>"
+        )
 
     def _repr_html_(self) -> str:
         captures = self._recording.captures
@@ -376,12 +377,12 @@ class Session(SessionTables, SessionFigures):
         rows = "".join(_html_row(capture) for capture in captures[:_MOST_ROWS])
         more = f"<p>and {len(captures) - _MOST_ROWS:,} more capture points</p>" if len(captures) > _MOST_ROWS else ""
         logs = ", ".join(f"{log.host}: {log.format}" for log in self._recording.inputs.listed[:_MOST_ROWS])
-        warnings = "".join(f"<p>! {escape(sentence)}</p>" for sentence in self.warnings[:_MOST_ROWS])
+        warnings = "".join(f"<p>! {as_html(sentence)}</p>" for sentence in self.warnings[:_MOST_ROWS])
         if (hidden := len(self.warnings) - _MOST_ROWS) > 0:
             warnings += f"<p>! and {hidden:,} more in <code>.warnings</code></p>"
         return (
-            f"<b>{escape(self.name)}</b><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
-            f"{f'<p>Logs: {escape(logs)}</p>' if logs else ''}{warnings}"
+            f"<b>{as_html(self.name)}</b><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
+            f"{f'<p>Logs: {as_html(logs)}</p>' if logs else ''}{warnings}"
         )
 
 
@@ -407,4 +408,4 @@ def _html_row(capture: Capture) -> str:
         f"{len(capture):,}",
         capture.analysis.trust.verdict,
     )
-    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+    return f"<tr>{''.join(f'<td>{as_html(cell)}</td>' for cell in cells)}</tr>"

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,6 +57,7 @@ from multitracer.recording.radio_context import ZONE_CAVEAT, names_no_zone
 from multitracer.schemas.findings import FINDINGS
 from multitracer.tables import NA, Table
 from multitracer.units import NS_PER_S
+from multitracer.words import as_html, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -237,7 +237,7 @@ class Diagnosis:
 
     def __repr__(self) -> str:
         number = self.transfer.at_sender.number
-        return f"<diagnosis of connection {number}: {len(self.findings)} findings. {self.headline.sentence}>"
+        return f"<diagnosis of connection {number}: {len(self.findings)} findings. {printable(self.headline.sentence)}>"
 
     def _repr_html_(self) -> str:
         """Return the notebook view: the first sentence, the use of the time, and the first findings."""
@@ -252,7 +252,7 @@ class Diagnosis:
         help_, sender = self.headline.help, self.transfer.at_sender
         of = f"Connection {sender.number}, {sender.ends[0]} → {sender.ends[1]}:"
         paragraphs = "".join(
-            f"<p>{escape(each)}</p>" for each in (self.headline.sentence, f"What would help: {help_}.", of)
+            f"<p>{as_html(each)}</p>" for each in (self.headline.sentence, f"What would help: {help_}.", of)
         )
         return f"{paragraphs}{tables}{more}"
 
@@ -609,8 +609,8 @@ class Diagnosis:
 
 
 def _html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    heads = "".join(f"<th>{escape(name)}</th>" for name in head)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    heads = "".join(f"<th>{as_html(name)}</th>" for name in head)
+    body = "".join(f"<tr>{''.join(f'<td>{as_html(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
 
 
