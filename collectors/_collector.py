@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from multitracer.errors import PluginError, PreflightError
+from multitracer.errors import PluginError, PreflightError, answering_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -19,6 +19,8 @@ ENTRY_POINTS = "multitracer.collectors"
 """Entry-point group in which other packages register collectors: NAME = "MODULE"."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _LONGEST_WORDS = 200
+_CHECK_S = 10.0
+"""Time for the check of another package's collector in s. Not measured."""
 _SUFFIX = re.compile(r"\.[a-z0-9]{1,16}")
 
 
@@ -126,7 +128,8 @@ def _external(point: EntryPoint, *, taken: Container[str]) -> Collector:
 def _check(collector: Collector) -> None:
     """Run the check of another package's collector; convert exceptions of all types to PreflightError."""
     try:
-        collector.check()
+        with answering_within(_CHECK_S):
+            collector.check()
     except PreflightError:
         raise
     except (Exception, SystemExit) as error:

@@ -6,9 +6,11 @@ with status 1. Any other exception is a bug of MultiTracer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _EXCERPT_BYTES = 60
@@ -89,6 +91,35 @@ class LocalProtocolError(ProtocolError):
 
 class RemoteProtocolError(ProtocolError):
     """The peer violated the protocol."""
+
+
+@contextmanager
+def answering_within(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError if the code of a plug-in in the `with` block takes longer; only in the main thread.
+
+    The timer of another program (SIGALRM) goes on afterwards.
+    """
+    import signal  # noqa: PLC0415  # only for plug-ins
+    import threading  # noqa: PLC0415
+    import time  # noqa: PLC0415
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> NoReturn:
+        raise TimeoutError(f"no answer within {seconds:g} s")
+
+    before, began_s = signal.signal(signal.SIGALRM, end), time.monotonic()
+    rest_s, interval_s = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        if rest_s:
+            left_s = rest_s - (time.monotonic() - began_s)
+            signal.setitimer(signal.ITIMER_REAL, max(left_s, 1e-3), interval_s)
 
 
 class PluginError(MultiTracerError):

@@ -17,8 +17,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, get_args
 
 from multitracer.capture import CaptureTables
-from multitracer.errors import FormatError, MultiTracerError, PluginError, UnknownFormatError
-from multitracer.tables import Table
+from multitracer.errors import FormatError, InputError, PluginError, UnknownFormatError, answering_within
+from multitracer.tables import Column, Schema, Table
 from parsers._format import Format, Match
 
 if TYPE_CHECKING:
@@ -213,6 +213,8 @@ _LOOKS: tuple[tuple[Callable[[bytes], bool], str, str], ...] = (
 
 
 _ANSWERS: tuple[Match, ...] = get_args(Match)
+_SNIFF_S = 5.0
+"""Time for the sniff of a plug-in in s: it looks at 4 KiB. Not measured."""
 _LONGEST_SHOWN = 60
 
 
@@ -267,8 +269,9 @@ def _guarded(fmt: Format, broken: list[PluginError]) -> Format:
 
     def sniff(head: bytes, /) -> Match:
         try:
-            return _checked(fmt.sniff(head))
-        except Exception as error:  # noqa: BLE001  # see `Format.sniff`: it never raises, if it is right
+            with answering_within(_SNIFF_S):
+                return _checked(fmt.sniff(head))
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # see `Format.sniff`: it never raises, if it is right
             sentence = f"format plug-in {fmt.name}: its sniff failed: {_words(error)}"
             if sentence not in map(str, broken):  # once, though it is asked for each file
                 broken.append(PluginError(sentence))
@@ -277,12 +280,14 @@ def _guarded(fmt: Format, broken: list[PluginError]) -> Format:
     def parse(stream: BinaryIO, *, path: str) -> Parsed:
         try:
             parsed = fmt.parse(stream, path=path)
-        except MultiTracerError:
+        except (FormatError, InputError):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise FormatError(path, f"the format plug-in {fmt.name} failed: {_words(error)}") from error
         if not _holds_tables(parsed) and not isinstance(parsed, CaptureTables):
             raise FormatError(path, f"the format plug-in {fmt.name} must return a dict of tables by name")
+        if isinstance(parsed, dict) and (lacking := _lacking_columns(parsed)):
+            raise FormatError(path, f"the format plug-in {fmt.name} must return {lacking}; see docs/tables.md")
         return parsed
 
     return replace(fmt, sniff=sniff, parse=parse, blocks=None)
@@ -295,6 +300,27 @@ def _checked(answer: Match) -> Match:
             f"{', '.join(_ANSWERS)}"
         )
     return answer
+
+
+def _lacking_columns(tables: dict[str, Table]) -> str:
+    """Return which columns the tables under our names lack, or have with another type or unit; empty if none."""
+    for name, table in tables.items():
+        given = {(each.name, each.dtype, each.unit) for each in table.schema.columns}
+        own = {(each.name, each.dtype, each.unit) for each in _own_columns(name)}
+        if lacking := sorted(own - given):
+            column, dtype, unit = lacking[0]
+            return f"the column {column} ({dtype}{f', {unit}' if unit else ''}) in the table {name}"
+    return ""
+
+
+@functools.cache
+def _own_columns(table: str) -> tuple[Column, ...]:
+    """Return the columns of a table of ours that logs become; none for a name that is not ours."""
+    from multitracer.schemas import application, link, radio, sender, signalling, transactions  # noqa: PLC0415  # only for plug-ins
+
+    modules = (application, link, radio, sender, signalling, transactions)
+    known = [each for module in modules for each in vars(module).values() if isinstance(each, Schema)]
+    return next((each.columns for each in known if each.name == table), ())
 
 
 def _holds_tables(parsed: object) -> bool:

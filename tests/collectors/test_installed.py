@@ -6,13 +6,17 @@ import os
 import re
 import subprocess
 import sys
+import time
 import zipfile
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from collectors import _collector, collectors
+from multitracer.errors import PreflightError
 from multitracer.recording.read import read
 from tests.recorder.capturing import command, end, manifest, until
 
@@ -147,3 +151,10 @@ def test_broken_collectors_are_one_warning_each_and_the_rest_is_recorded(
 def _ends(folder: Path, name: str) -> int:
     runs = manifest(folder).get("collectors", [])
     return sum(run["name"] == name and run["outcome"] is not None for run in runs)
+
+
+def test_a_check_that_hangs_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_collector, "_CHECK_S", 0.1)
+    hanging = replace(collectors()["gps"], check=lambda: time.sleep(600))
+    with pytest.raises(PreflightError, match=r"gps: the check of this collector failed: no answer within 0\.1 s"):
+        _collector._check(hanging)

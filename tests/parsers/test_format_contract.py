@@ -6,6 +6,9 @@ import importlib
 import importlib.metadata
 import io
 import re
+import signal
+import sys
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -16,8 +19,11 @@ from hypothesis import strategies as st
 
 import parsers
 from multitracer.errors import FormatError, InputError, PluginError, UnknownFormatError
+from multitracer.schemas.radio import RADIO
+from multitracer.tables import Column, Schema, Table
 from parsers import _registry
 from parsers import _registry as _plug_ins
+from tests.cli.program import call
 from tests.conftest import SAMPLES
 from tests.narrowed import parsed
 from tests.parsers.frames import interface, option, section
@@ -188,6 +194,54 @@ def test_a_plug_in_that_returns_no_tables_is_an_error_of_the_file(
         parsers.read(tmp_path / "log")
 
 
+def _radio_of_its_own(stream: BinaryIO, *, path: str) -> Any:
+    schema = Schema("radio", (Column("time_ns", "int64", "time", "ns since 1970"),))
+    return {"radio": Table(schema, {"time_ns": np.zeros(1, np.int64)})}
+
+
+def _radio_with_text_for_numbers(stream: BinaryIO, *, path: str) -> Any:
+    return {"radio": Table(RADIO, {name: np.full(1, "x", object) for name in RADIO.names})}
+
+
+def _exits(*_: object, **__: object) -> Any:
+    sys.exit(0)
+
+
+@pytest.mark.parametrize(
+    ("parse", "why"),
+    [
+        (_radio_of_its_own, "must return the column answered_ns (int64, ns since 1970) in the table radio"),
+        (_radio_with_text_for_numbers, "acme-log failed: SchemaError: table radio: column time_ns must have the type"),
+        (_exits, "acme-log failed: SystemExit: 0"),
+    ],
+)
+def test_a_plug_in_that_lies_about_its_tables_or_exits_is_an_error_of_the_file(
+    installed: list[object], tmp_path: Path, parse: Any, why: str
+) -> None:
+    installed.append(Plugin("acme", replace(ACME, layer="radio", parse=parse)))
+    (tmp_path / "log").write_bytes(b"acme 1.0")
+    done = call("report", tmp_path / "log", "-o", tmp_path / "report.html", status=1)
+    assert why in done.stderr
+    assert not (tmp_path / "report.html").exists()
+
+
+def _hangs(head: bytes, /) -> parsers.Match:
+    while True:
+        time.sleep(0.01)
+
+
+def test_a_plug_in_that_hangs_leaves_the_file_to_the_others(
+    installed: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_registry, "_SNIFF_S", 0.1)
+    installed += [Plugin("acme", replace(ACME, sniff=_hangs)), Plugin("other", replace(ACME, name="other"))]
+    before = signal.getitimer(signal.ITIMER_REAL)
+    assert parsers.recognise(b"acme 1.0", path="x").name == "other"
+    (error,) = parsers.installed().broken
+    assert "its sniff failed: TimeoutError: no answer within 0.1 s" in str(error)
+    assert bool(before[0]) == bool(signal.getitimer(signal.ITIMER_REAL)[0]), "the timer of pytest goes on"
+
+
 def _fails(head: bytes, /) -> parsers.Match:
     raise ZeroDivisionError("of acme")
 
@@ -196,6 +250,7 @@ def _fails(head: bytes, /) -> parsers.Match:
     ("sniff", "why"),
     [
         (_fails, "ZeroDivisionError: of acme"),
+        (_exits, "SystemExit: 0"),
         (lambda head: 7, "the function sniff returned '7', but must return one of no, maybe, yes"),
     ],
 )
