@@ -6,10 +6,15 @@ Numbers have three significant digits.
 from __future__ import annotations
 
 import os
+import re
 from datetime import UTC, datetime
 from math import isnan
+from typing import TYPE_CHECKING
 
 from multitracer.units import NOT_A_TIME, NS_PER_MS, NS_PER_S, NS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _SI = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
@@ -134,6 +139,28 @@ def printable(text: object) -> str:
     if shown.isprintable():
         return shown
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
+
+
+_SECRET_NAME = re.compile(r"SECRET|TOKEN|PASSWORD|PASSWD|_KEY(_ID)?$", re.IGNORECASE)
+_SECRET_FIELD = re.compile(
+    r"(x-amz-security-token|authorization|signature|credential|secret_?access_?key)(['\"]?\s*[=:]\s*['\"]?)[^\s,;'\"<>&]+",
+    re.IGNORECASE,
+)
+_MIN_SECRET = 6
+"""Minimum length of a value that is taken for a secret: shorter ones are words of any text. Not measured."""
+
+
+def without_secrets(text: str, secrets: Iterable[object] = ()) -> str:
+    """Return text in which keys, tokens and passwords are replaced by `[secret]`.
+
+    These are values of environment variables with such names, `secrets`, and what stands behind the names of
+    the fields that carry keys to an S3 server, which a server may repeat.
+    """
+    named = (value for name, value in os.environ.items() if _SECRET_NAME.search(name))
+    known = {str(each) for each in (*named, *secrets) if each is not None and len(str(each)) >= _MIN_SECRET}
+    for each in sorted(known, key=len, reverse=True):
+        text = text.replace(each, "[secret]")
+    return _SECRET_FIELD.sub(r"\1\2[secret]", text)
 
 
 def as_html(text: object) -> str:

@@ -17,7 +17,7 @@ from fsspec.asyn import AsyncFileSystem
 from fsspec.core import url_to_fs
 
 from multitracer.errors import InputError
-from multitracer.words import portable, printable
+from multitracer.words import portable, printable, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -106,6 +106,7 @@ class Remote:
             self.client, root = url_to_fs(url, **{"use_listings_cache": False, **(options or {})})
         except (ValueError, ImportError) as error:
             raise InputError(f"{self.name}: this kind of address is not supported here ({_reason(error)})") from error
+        self._secrets = [value for name, value in (options or {}).items() if name in _SECRET_OPTIONS]
         self._root = root.rstrip("/")
         self.url: str = self.client.unstrip_protocol(self._root)
         self._limits = isinstance(self.client, AsyncFileSystem)
@@ -226,15 +227,18 @@ class Remote:
             if type(error).__name__ in _NO_KEY:
                 raise RefusedError(f"{self.name}: no access key for this store was found; {_KEYS}") from error
             if isinstance(error, PermissionError) or _status(error) in _REFUSED:
-                sentence = f"{self.name}: the store refused access ({_reason(error)}); {_KEYS}"
+                sentence = f"{self.name}: the store refused access ({_reason(error, self._secrets)}); {_KEYS}"
                 raise RefusedError(sentence) from error
-            raise StoreError(f"{self.name}: access to the store failed ({_reason(error)}); {_AGAIN}") from error
+            reason = _reason(error, self._secrets)
+            raise StoreError(f"{self.name}: access to the store failed ({reason}); {_AGAIN}") from error
 
 
 _AGAIN = "check that the server is running, then start the same command again"
 _KEYS = "check the access key or the profile in the environment variables (docs/campaigns.md, Buckets)"
 _REFUSED = range(400, 500)
 """HTTP status codes of an error in the request (RFC 9110, section 15.5)."""
+_SECRET_OPTIONS = ("key", "secret", "token", "password", "username", "sas_token", "account_key", "connection_string")
+"""Options of fsspec's clients that hold keys."""
 _NO_KEY = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound")
 
 
@@ -254,9 +258,9 @@ def _status(error: Exception) -> int | None:
     return status if isinstance(status, int) else None
 
 
-def _reason(error: Exception) -> str:
-    """Return the start of a client's error message as one line."""
-    words = printable(" ".join(str(error).split())) or type(error).__name__
+def _reason(error: Exception, secrets: Iterable[object] = ()) -> str:
+    """Return the start of a client's error message as one line, without keys: a server may repeat them."""
+    words = printable(" ".join(without_secrets(str(error), secrets).split())) or type(error).__name__
     return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}…"
 
 

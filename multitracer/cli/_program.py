@@ -17,7 +17,7 @@ import click
 from multitracer import __version__
 from multitracer.cli._options import debug_option, examples, first_sentence
 from multitracer.errors import MultiTracerError, WindowError
-from multitracer.words import portable, printable
+from multitracer.words import portable, printable, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -143,7 +143,7 @@ def run(args: Sequence[str]) -> int:
         if (sentence := _sentence(error)) is None:
             return _report_bug(error, args)
         if _is_debugged(args):
-            sys.excepthook(type(error), error, error.__traceback__)
+            _show_traceback(error)
         return _fail(sentence)
 
 
@@ -231,16 +231,23 @@ def _missing_package(error: ModuleNotFoundError, args: Sequence[str]) -> int:
 def _report_bug(error: Exception, args: Sequence[str]) -> int:
     import traceback
 
-    text = "".join(traceback.format_exception(error))
     if _is_debugged(args):
-        click.echo(text, err=True, nl=False)
+        _show_traceback(error)
         return Exit.ERROR
-    what = f"this is a bug in MultiTracer ({type(error).__name__}: {error})"
+    text = without_secrets("".join(traceback.format_exception(error)))
+    what = without_secrets(f"this is a bug in MultiTracer ({type(error).__name__}: {error})")
     try:
         where = f"details are in {_write_log(text)}"
     except OSError:
         where = "the error log could not be written; --debug shows the traceback"
     return _fail(f"{what}; {where}")
+
+
+def _show_traceback(error: Exception) -> None:
+    import traceback
+
+    lines = without_secrets("".join(traceback.format_exception(error))).splitlines()
+    click.echo("\n".join(map(printable, lines)), err=True)
 
 
 def _write_log(text: str) -> str:
@@ -258,5 +265,5 @@ def _write_log(text: str) -> str:
         handle, name = tempfile.mkstemp(".log", "multitracer-bug-")
     about = f"multitracer {multitracer.__version__}, Python {platform.python_version()}, {platform.platform()}"
     with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
-        stream.write(f"{about}\n{sys.argv!r}\n{text}")
+        stream.write(without_secrets(f"{about}\n{sys.argv!r}\n{text}"))
     return name

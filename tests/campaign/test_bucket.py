@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import http.server
+import os
 import socket
+import subprocess
+import sys
+import threading
 from typing import TYPE_CHECKING
 
 import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from multitracer.campaign import remote
 from multitracer.campaign.bucket import store_at
@@ -19,6 +25,7 @@ from multitracer.campaign.store import PARTS, Store, newest_snapshot, write_snap
 from multitracer.campaign.upkeep import faults
 from multitracer.errors import InputError
 from tests.campaign.sessions import count, make_sessions, rows_of
+from tests.cli.program import call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,3 +167,92 @@ def test_a_store_that_is_there_and_never_answers_is_said(monkeypatch: pytest.Mon
 
 def test_a_path_is_a_folder_of_this_machine(tmp_path: Path) -> None:
     assert type(store_at(tmp_path)) is Store
+
+
+# --- a store that repeats what it was sent, and more ---
+
+SECRETS = {
+    "AWS_ACCESS_KEY_ID": "AKIDOFTHISTEST",
+    "AWS_SECRET_ACCESS_KEY": "secret-9f2c",
+    "AWS_SESSION_TOKEN": "token-77ab",
+}
+OPTION = "password-of-an-option"
+
+
+class _Repeating(http.server.BaseHTTPRequestHandler):
+    """Answers each request with an error that holds its headers and the keys."""
+
+    def _answer(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        words = " ".join((*SECRETS.values(), *map("=".join, self.headers.items()), "\x1b[2J"))
+        body = f"<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>{words}</Message></Error>".encode()
+        self.send_response(403)
+        self.send_header("Content-Length", str(0 if self.command == "HEAD" else len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_GET = do_PUT = do_HEAD = do_POST = _answer  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        """Write no log."""
+
+
+@pytest.fixture
+def repeating(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Repeating) as serving:
+        thread = threading.Thread(target=serving.serve_forever)
+        thread.start()
+        environment = SECRETS | {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{serving.server_port}",
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        yield
+        serving.shutdown()
+        thread.join()
+
+
+@pytest.mark.usefixtures("repeating")
+def test_what_a_store_repeats_shows_no_key(drives: Path, tmp_path: Path) -> None:
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
+    texts = [
+        call(*command, status=1).stderr
+        for command in (
+            ["campaign", "status", "s3://keys/campaign"],
+            ["campaign", "run", "s3://keys/drives", "-o", str(tmp_path / "campaign")],
+            ["campaign", "run", str(drives), "-o", "s3://keys/campaign"],
+        )
+    ]
+    debugged = [sys.executable, "-m", "multitracer", "campaign", "status", "--debug", "s3://keys/campaign"]
+    texts.append(subprocess.run(debugged, capture_output=True, text=True, check=False).stderr)
+    assert "Traceback" in texts[-1]
+    for text in texts:
+        assert "Error: s3://keys/" in text
+        assert "\x1b" not in text
+        assert not [each for each in SECRETS.values() if each in text], text
+
+
+def test_an_error_text_shows_no_key_of_options_or_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError(
+            f"{SECRETS} {OPTION}; Authorization: AWS4-HMAC-SHA256 Credential=AKIDOFFILE/1, Signature=fe01"
+        )
+
+    monkeypatch.setattr(MemoryFileSystem, "ls", fail)
+    with pytest.raises(StoreError) as refused:
+        Remote("memory://bucket", {"secret": OPTION}).inside("")
+    assert "[secret]" in str(refused.value)
+    monkeypatch.setattr("multitracer.campaign.upkeep.status", fail)
+    bug = call("campaign", "status", PLACE, status=1).stderr
+    (log,) = (tmp_path / "multitracer").iterdir()
+    for text in (str(refused.value), bug, log.read_text()):
+        assert not [each for each in (*SECRETS.values(), "AKIDOFFILE", "fe01") if each in text]
+    assert OPTION not in str(refused.value)
