@@ -82,6 +82,30 @@ def test_a_step_of_either_clock_begins_a_new_interval(jump_s: float, host: str) 
     assert 0.3 < here.mean() < 0.7
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mobile", "fixed", "offsets_s"),
+    [
+        ((40.0, 37.0), (95.0, -2.0), [0, -37, -39]),
+        ((40.0, -2.0), (95.0, 37.0), [0, 2, 39]),
+        ((70.0, 2.0), (70.0, -2.0), [0, -4]),
+        ((70.0, 37.0), (70.0, 37.0), [0]),
+    ],
+)
+def test_two_clocks_that_both_jump_while_capturing(
+    mobile: tuple[float, float], fixed: tuple[float, float], offsets_s: list[int]
+) -> None:
+    case = replace(SLOW, mobile=Clock(steps=(mobile,)), fixed=Clock(steps=(fixed,)))
+    near, far = captures(case, packets())
+    intervals = relate(near, far)
+    assert len(intervals) == len(offsets_s)
+    for interval, true_s in zip(intervals, offsets_s, strict=True):
+        assert abs(interval.offset_ns - true_s * 1e9) < min(5e6, 2 * interval.uncertainty_ns)
+    sent = near.segments["time_ns"]
+    within = [(sent >= each.first_ns) & (sent <= each.last_ns) for each in intervals]
+    assert np.any(within, axis=0).mean() > 0.95, "packets in no interval have no partner"
+
+
 def test_queues_that_fill_and_drain_are_no_steps() -> None:
     one = replace(SLOW, up=replace(SLOW.up, rate_bps=9_600), mss=460, transfer_bytes=20_000, window=25)
     assert len(relate(*captures(one))) == 1

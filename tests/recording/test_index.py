@@ -200,6 +200,17 @@ def test_a_wrong_index_is_not_believed(capture: Path, what: str) -> None:
     assert streamed(capture, window(100, 110))[0] == complete
 
 
+def test_a_link_instead_of_the_folder_of_indexes_is_not_followed(capture: Path) -> None:
+    streamed(capture, window(100, 110))
+    folder = kept(capture).parent
+    folder.rename(folder.with_name("of-somebody-else"))
+    folder.symlink_to(folder.with_name("of-somebody-else"))
+    assert index_module.index_of(str(capture)) is None
+    before = sorted(path.stat().st_mtime_ns for path in folder.iterdir())
+    streamed(capture, window(100, 110))
+    assert sorted(path.stat().st_mtime_ns for path in folder.iterdir()) == before
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a file away")
 @pytest.mark.parametrize("place", [lambda file: file, lambda file: file.parent])
 def test_an_index_of_somebody_else_is_not_believed(capture: Path, place: Callable[[Path], Path]) -> None:
