@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -43,3 +44,12 @@ def test_no_collector_waits_in_a_loop(tmp_path: Path) -> None:
     shares = {each.name: each.share_of_core for each in watch.processes.values()}
     assert {"supervisor", "tcpdump", "collectors.modem"} <= shares.keys()
     assert 0 < sum(each.share_of_core for each in watch.processes.values()) < MOST, shares
+
+
+@pytest.mark.root
+@pytest.mark.slow
+def test_the_soak_goes_fast_forward() -> None:
+    argv = [sys.executable, "-m", "tests.soak", "--minutes", "0", "--hours", "0.02"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "memory is flat, nothing leaks" in done.stdout
