@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from tests.lab.shared_runs import SharedSummaries
+    from tests.lab.shared_runs import SharedRuns
 
 ROOT = Path(__file__).parents[1]
 FIXTURES = Path(os.environ.get("MULTITRACER_FIXTURES") or ROOT.parent / "shared" / "fixtures")
@@ -88,14 +88,14 @@ def fixture_folder() -> Path:
 
 
 @pytest.fixture(scope="session")
-def shared_summaries(tmp_path_factory: pytest.TempPathFactory) -> SharedSummaries:
-    """Return summaries of runs in virtual time, which all workers share."""
-    from tests.lab.shared_runs import SharedSummaries
+def shared_runs(tmp_path_factory: pytest.TempPathFactory) -> SharedRuns:
+    """Return runs in virtual time, which all workers share."""
+    from tests.lab.shared_runs import SharedRuns
 
     own = tmp_path_factory.getbasetemp()
-    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "summaries"
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "runs"
     folder.mkdir(exist_ok=True)
-    return SharedSummaries(folder)
+    return SharedRuns(folder)
 
 
 @pytest.fixture

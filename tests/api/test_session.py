@@ -13,11 +13,12 @@ import pytest
 import multitracer as mt
 from multitracer.errors import InputError
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.simulator.record import record_virtual
 from tests.recording.captures import SS_LOG, START_NS, Conversation, write_conversations
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.lab.shared_runs import SharedRuns
 
 
 @pytest.fixture(scope="module")
@@ -136,9 +137,8 @@ def test_layers_of_a_connection(bundled: mt.Session) -> None:
     assert min(next(t for t in below.data if t.name == "TcpRcv_data").y) < -400_000
 
 
-def test_what_the_link_logged(tmp_path: Path) -> None:
-    record_virtual(load_scenario("fig11-fade"), tmp_path / "call")
-    session = mt.open(tmp_path / "call")
+def test_what_the_link_logged(shared_runs: SharedRuns) -> None:
+    session = mt.open(shared_runs.session(load_scenario("fig11-fade")).folder)
     frames, events = session.link_frames, session.link_events
     assert set(frames["host"]) == set(events["host"]) == {"mobile", "fixed"}
     again = frames[(frames.host == "mobile") & (frames.attempt > 1) & (frames.offset_bytes >= 0)]

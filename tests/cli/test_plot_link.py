@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.simulator.record import record_virtual
 from tests.cli.program import call
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.lab.shared_runs import SharedRuns
+
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("call") / "<b>call"
-    record_virtual(load_scenario("fig12-flow-control"), path)
-    return path
+def folder(tmp_path_factory: pytest.TempPathFactory, shared_runs: SharedRuns) -> Path:
+    recorded = shared_runs.session(load_scenario("fig12-flow-control")).folder
+    return shutil.copytree(recorded, tmp_path_factory.mktemp("call") / "<b>call")
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Transfers of scenarios in virtual time: each is run once, however many tests look at it."""
+"""Transfers of scenarios in virtual time: each is run once, however many tests and workers look at it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.simulator.record import record_virtual
 from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer
 
@@ -15,22 +14,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tests.lab.shared_runs import SharedRuns
+
 
 @pytest.fixture(scope="session")
-def session_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def session_of(tmp_path_factory: pytest.TempPathFactory, shared_runs: SharedRuns) -> Callable[..., Path]:
     """`session_of(name)` or `session_of(name, toml_text)`: the folder of a bundled or own scenario."""
     done: dict[str, Path] = {}
 
     def run(name: str, text: str | None = None) -> Path:
         if name not in done:
-            folder = tmp_path_factory.mktemp("session") / name
             where = name
             if text is not None:
                 file = tmp_path_factory.mktemp("scenario") / f"{name}.toml"
                 file.write_text(text)
                 where = str(file)
-            record_virtual(load_scenario(where), folder)
-            done[name] = folder
+            done[name] = shared_runs.session(load_scenario(where)).folder
         return done[name]
 
     return run

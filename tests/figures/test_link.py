@@ -17,7 +17,6 @@ from multitracer.figures.marks import FigureMark, Fit
 from multitracer.figures.stack import axis_origin_ns
 from multitracer.figures.stacked import StackedView, missing, stacked, stacked_panels, stacked_places
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.simulator.record import record_virtual
 from multitracer.logs import HostLog, ParsedLog
 from multitracer.protocols.sock_diag import ReadBy
 from multitracer.recording.hosts import HostLogs
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.figures.series import Series
+    from tests.lab.shared_runs import SharedRuns
 
 
 def transfer_of(folder: Path, *, vantage: int | None = None) -> Transfer:
@@ -58,17 +58,13 @@ def edited(folder: Path, copy: Path, **variables: Any) -> Path:
 
 
 @pytest.fixture(scope="module")
-def typical(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("link") / "typical"
-    record_virtual(load_scenario("fig5-typical"), folder)
-    return folder
+def typical(shared_runs: SharedRuns) -> Path:
+    return shared_runs.session(load_scenario("fig5-typical")).folder
 
 
 @pytest.fixture(scope="module")
-def resets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("link") / "resets"
-    record_virtual(load_scenario("fig10-backoff"), folder)
-    return folder
+def resets(shared_runs: SharedRuns) -> Path:
+    return shared_runs.session(load_scenario("fig10-backoff")).folder
 
 
 @pytest.fixture(scope="module")
@@ -214,12 +210,11 @@ def test_a_missing_log_is_a_missing_series_with_a_reason(typical: Path, tmp_path
     assert (none.link, none.without_link) == ({}, ""), "a recording without any link is nothing special"
 
 
-def test_a_download_takes_the_log_of_the_other_side(tmp_path: Path) -> None:
-    record_virtual(load_scenario("download"), tmp_path / "down")
-    summary = json.loads((tmp_path / "down" / "summary.json").read_text())
-    series = transfer_of(tmp_path / "down").series["RlpSnd_data"]
+def test_a_download_takes_the_log_of_the_other_side(shared_runs: SharedRuns) -> None:
+    folder, summary = shared_runs.session(load_scenario("download"))
+    series = transfer_of(folder).series["RlpSnd_data"]
     slope = trendline(series["time_ns"], series["value"]).slope_per_s
-    assert slope == pytest.approx(summary["rlp_slope_bytes_per_s"], abs=1e-3)
+    assert slope == pytest.approx(summary.rlp_slope_bytes_per_s, abs=1e-3)
     assert slope > 800, "the data's direction, not that of its ACKs"
 
 

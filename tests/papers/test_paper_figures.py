@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from multitracer.lab.scenario.model import Scenario
     from multitracer.lab.scenario.summary import Summary
-    from tests.lab.shared_runs import SharedSummaries
+    from tests.lab.shared_runs import SharedRuns
 
 TEXT = PAGE.read_text("utf-8")
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -30,7 +30,7 @@ _LARGEST_PICTURE = 150_000
 
 @dataclass(frozen=True)
 class _SharedRun:
-    summaries: SharedSummaries
+    summaries: SharedRuns
     scenario: Scenario
 
     def run(self) -> Summary:
@@ -39,9 +39,9 @@ class _SharedRun:
 
 @pytest.mark.parametrize("name", list(parts()))
 def test_each_generated_part_is_what_the_sessions_show(
-    name: str, shared_summaries: SharedSummaries, monkeypatch: pytest.MonkeyPatch
+    name: str, shared_runs: SharedRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(paper_numbers, "VirtualRun", partial(_SharedRun, shared_summaries))
+    monkeypatch.setattr(paper_numbers, "VirtualRun", partial(_SharedRun, shared_runs))
     written, made = part(TEXT, name), parts()[name]()
     if name.startswith("beside "):  # a session may be bundled that the page does not compare
         made = "".join(line for line in made.splitlines(keepends=True) if line in written)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.simulator.record import record_virtual
 from multitracer.report.plot_page import plotly_js
 from tests.cli.program import call
 from tests.conftest import SAMPLES
@@ -15,14 +15,14 @@ from tests.conftest import SAMPLES
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.lab.shared_runs import SharedRuns
     from tests.report.chromium import Browser
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("call") / "<b>call"
-    record_virtual(load_scenario("fig12-flow-control"), path)
-    return path
+def folder(tmp_path_factory: pytest.TempPathFactory, shared_runs: SharedRuns) -> Path:
+    recorded = shared_runs.session(load_scenario("fig12-flow-control")).folder
+    return shutil.copytree(recorded, tmp_path_factory.mktemp("call") / "<b>call")
 
 
 @pytest.mark.browser

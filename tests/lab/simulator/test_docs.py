@@ -14,12 +14,13 @@ from tests.lab.simulator.reference import PAGE, table, written
 from tests.lab.simulator.watch import watched
 
 if TYPE_CHECKING:
-    from tests.lab.shared_runs import SharedSummaries
+    from tests.lab.shared_runs import SharedRuns
 
 
 @pytest.mark.slow
-def test_the_table_of_scenarios_is_what_they_show(shared_summaries: SharedSummaries) -> None:
-    assert written() == table(shared_summaries.of), "run: python -m tests.lab.simulator.reference"
+def test_the_table_of_scenarios_is_what_they_show(shared_runs: SharedRuns) -> None:
+    made = table(lambda scenario: shared_runs.session(scenario).summary)
+    assert written() == made, "run: python -m tests.lab.simulator.reference"
 
 
 def test_the_examples_are_scenarios() -> None:

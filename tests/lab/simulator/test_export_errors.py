@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.simulator.record import record_virtual
 from multitracer.protocols.error_trace import parse_error_trace
 from tests.cli.program import call
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.lab.shared_runs import SharedRuns
+
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("radio") / "typical"
-    record_virtual(load_scenario("fig5-typical"), path)
-    return path
+def folder(shared_runs: SharedRuns) -> Path:
+    return shared_runs.session(load_scenario("fig5-typical")).folder
 
 
 @pytest.mark.slow

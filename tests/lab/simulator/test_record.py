@@ -13,6 +13,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from shutil import which
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -30,6 +31,9 @@ from multitracer.recording.read import read
 from tests.lab.simulator.watch import watch, watched
 from tests.narrowed import call_of, tables_of
 
+if TYPE_CHECKING:
+    from tests.lab.shared_runs import SharedRuns
+
 LOGS = {f"{host}/{log}" for host in ("mobile", "fixed") for log in ("tcp-0.pcap", "tcp_state.jsonl", "rlp.pcapng")}
 KEYS = [
     "goodput_bytes_per_s", "rlp_slope_bytes_per_s", "rlp_resets", "rlp_retransmissions", "xoff_gaps_s",
@@ -40,19 +44,15 @@ KEYS = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(shared_runs: SharedRuns) -> Path:
     """Return the session of a run with an overflow, header compression and a reset."""
-    path = tmp_path_factory.mktemp("session") / "run"
-    record_virtual(load_scenario("fig8-resets-vj"), path)
-    return path
+    return shared_runs.session(load_scenario("fig8-resets-vj")).folder
 
 
 @pytest.fixture(scope="module")
-def typical(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def typical(shared_runs: SharedRuns) -> Path:
     """Return the session of the typical transfer of 230 KB."""
-    path = tmp_path_factory.mktemp("session") / "typical"
-    record_virtual(load_scenario("fig5-typical"), path)
-    return path
+    return shared_runs.session(load_scenario("fig5-typical")).folder
 
 
 def contents(folder: Path) -> dict[str, str]:

@@ -15,7 +15,7 @@ from tests.conftest import SAMPLES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.lab.shared_runs import SharedSummaries
+    from tests.lab.shared_runs import SharedRuns
 
 CALLS = [
     pytest.param(path.parent, marks=[pytest.mark.slow] * (path.parent.name == "typical-1450k"))  # 8 s
@@ -36,10 +36,10 @@ class Pair:
 
 
 @pytest.fixture(scope="module", params=CALLS, ids=lambda folder: folder.name)
-def pair(request: pytest.FixtureRequest, shared_summaries: SharedSummaries) -> Pair:
+def pair(request: pytest.FixtureRequest, shared_runs: SharedRuns) -> Pair:
     folder: Path = request.param
     scenario = replace(load_scenario(str(folder / "scenario.toml")), name=folder.name).as_linux()
-    virtual = shared_summaries.of(scenario).document()
+    virtual = shared_runs.of(scenario).document()
     return Pair(folder.name, json.loads((folder / "summary.json").read_text()), virtual)
 
 
