@@ -61,17 +61,47 @@ def test_realtime_comes_last_and_what_failed_is_run_again_when_asked(suite: Path
     assert (suite / "order").read_text() == "beside alone "
 
 
-@pytest.mark.slow
-def test_either_part_may_be_empty_but_not_both(suite: Path) -> None:
-    assert run(suite, "-k", "beside") == 0
-    assert run(suite, "-k", "alone") == 0
-    assert run(suite, "-k", "neither") == 5
+PARTS = """#!/bin/sh
+echo "$*" >> "$LOG"
+case "$*" in *"-m not realtime"*) exit "$FIRST" ;; esac
+exit "$LAST"
+"""
 
 
-@pytest.mark.slow
-def test_who_chooses_by_markers_gets_these_once(suite: Path) -> None:
-    assert run(suite, "-m", "not realtime") == 0
-    assert (suite / "order").read_text() == "beside "
+def run_parts(tmp_path: Path, first: int, last: int, *options: str) -> tuple[int, list[str]]:
+    """Run `.ci/pytest` with a pytest whose two parts end with these statuses; return its own, and all calls."""
+    python = tmp_path / "python"
+    python.write_text(PARTS)
+    python.chmod(0o755)
+    given = {"LOG": str(tmp_path / "log"), "FIRST": str(first), "LAST": str(last)}
+    argv = [str(ROOT / ".ci" / "pytest"), str(python), "1", *options]
+    done = subprocess.run(argv, env={**os.environ, **given}, capture_output=True, check=False)
+    return done.returncode, (tmp_path / "log").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "status"),
+    [(0, 0, 0), (0, 5, 0), (5, 0, 0), (5, 5, 5), (1, 0, 1), (0, 1, 1), (1, 5, 1), (5, 1, 1)],
+)
+def test_either_part_may_be_empty_but_not_both(tmp_path: Path, first: int, last: int, status: int) -> None:
+    assert int(pytest.ExitCode.NO_TESTS_COLLECTED) == 5
+    done, called = run_parts(tmp_path, first, last, "-k", "word")
+    assert done == status
+    assert len(called) == 2
+    assert all(call.endswith("-k word") for call in called)
+
+
+def test_an_interrupt_ends_both_parts(tmp_path: Path) -> None:
+    done, called = run_parts(tmp_path, int(pytest.ExitCode.INTERRUPTED), 0)
+    assert (done, len(called)) == (2, 1)
+
+
+@pytest.mark.parametrize("options", [("-m", "not realtime"), ("--last-failed",)])
+def test_who_chooses_by_markers_gets_these_once(tmp_path: Path, options: tuple[str, ...]) -> None:
+    done, called = run_parts(tmp_path, 0, 0, *options)
+    assert done == 0
+    assert len(called) == 1
+    assert called[0].endswith(" ".join(options))
 
 
 @pytest.fixture
