@@ -37,7 +37,7 @@ trace = "radio.down"
 limit_packets = {queue}
 [[traffic]]
 direction = "down"
-bytes = 15_000_000
+bytes = 8_000_000
 """
 
 
@@ -75,7 +75,7 @@ def test_data_that_a_stalled_radio_delays_are_no_lost_acks(tmp_path: Path, seed:
     """The sender's timer repeats what still waits at the radio; at the phone both copies arrive."""
     (tmp_path / "radio.down").write_text(radio(seed, stalls=0.25, mbps=(0.5, 12)))
     scenario = tmp_path / "radio.toml"
-    scenario.write_text(SCENARIO.format(queue=40).replace("15_000_000", "8_000_000"))
+    scenario.write_text(SCENARIO.format(queue=40))
     record_virtual(load_scenario(str(scenario)), tmp_path / "run")
     phone = tmp_path / "run" / "mobile" / "tcp-0.pcap"
     kinds = {each.kind for each in diagnose(Transfer.of(read(phone))).findings}
