@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.centaurus.events import Received, SessionEnded
+from multitracer.protocols.centaurus.events import ObjectDelivered, Received, SessionEnded
 from multitracer.protocols.centaurus.level1_udp import UdpWorker
 from multitracer.protocols.centaurus.messages import (
     NO_TOKEN,
@@ -331,6 +331,24 @@ def test_replayed_session_delivers_nothing_again() -> None:
     net.run(20)
     assert net.received("b") == [b"pay 5"]
     assert net.ends["b"].counters.authentication == 0
+
+
+@pytest.mark.parametrize("has_peer", [False, True])
+def test_packets_that_come_back_to_their_sender_deliver_nothing(has_peer: bool) -> None:
+    net = Network("a", "b", config=CentaurusConfig(key=KEY))
+    if not has_peer:
+        del net.ends["b"]  # whoever is on the path keeps everything from it
+    net.ends["a"].send("b", 1, b"pay 5", net.now_ns)
+    reflected = 0
+    for _ in range(200):
+        net.run(0.05)
+        for _, source, target, octets in net.wire[reflected:]:
+            net.post(target, source, octets)  # as if the other end had sent it: its tag is valid
+        reflected = len(net.wire)
+    assert net.received("a") == []
+    assert net.received("b") == [b"pay 5"] * has_peer
+    assert bool([event for event in net.events["a"] if isinstance(event, ObjectDelivered)]) == has_peer
+    assert [end.counters.authentication for end in net.ends.values()] == [0] * len(net.ends)
 
 
 def test_token_serves_early_segments_once() -> None:

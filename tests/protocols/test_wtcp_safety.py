@@ -295,6 +295,20 @@ def test_only_the_address_that_got_the_answer_can_connect_and_not_for_ever() -> 
     assert [address for address, _ in worker.take_accepted()] == [("10.0.0.1", 7)]
 
 
+def test_an_answer_that_comes_back_to_its_sender_opens_nothing() -> None:
+    worker = WtcpWorker(random_bytes=random.Random(1).randbytes)
+    syn = encode(NO_IDENTITY, WtcpOpening(WtcpPacketType.SYN, Hello(PEER, 1000)))
+    worker.receive(syn, "a", 0)
+    answer = worker.outgoing(0)
+    assert answer is not None
+    identity = _answer(worker, "a", 0)
+    swapped = encode(PEER, WtcpOpening(WtcpPacketType.CONFIRM, Hello(identity, 1000)))
+    for octets in (answer.octets, swapped):
+        worker.receive(octets, "a", 0)
+    assert not worker.connections
+    assert worker.take_accepted() == []
+
+
 def test_too_many_connections_are_refused_until_one_is_finished() -> None:
     worker = WtcpWorker(random_bytes=random.Random(1).randbytes, max_connections=3, max_connections_per_host=2)
     places = [("10.0.0.1", 1), ("10.0.0.1", 2), ("10.0.0.1", 3), ("10.0.0.2", 1), ("10.0.0.3", 1)]
