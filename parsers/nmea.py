@@ -7,7 +7,7 @@ is that of the receiver; if the log contains no date, fixes have no time. Text a
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import BinaryIO
 
 import numpy as np
@@ -18,7 +18,7 @@ from multitracer.tables import NOT_A_TIME, Table
 from parsers._format import Format, Match
 from parsers._text.collector_log import Positions
 from parsers._text.lines import LogLines
-from parsers._text.times import decimal_ns, ns_since_1970
+from parsers._text.times import time_ns
 
 _BEGIN = re.compile(rb"(?<!\")(\$[A-Z]{2}[A-Z0-9]{3,8},[^*$\r\n]{0,240}\*[0-9A-Fa-f]{2})")
 _STAMP = re.compile(r"[^\d$]{0,3}(?:(?P<date>\d{4}-\d\d-\d\d)[T _](?P<time>\d\d:\d\d:\d\d)|(?P<epoch>1[0-9]{9})(?!\d))")
@@ -82,15 +82,9 @@ def _stamped(text: str, tod_ns: int) -> tuple[int, int] | None:
     match = _STAMP.match(text.partition("$")[0])
     if match is None:
         return None
-    if match["epoch"]:
-        stamp_ns = decimal_ns(match["epoch"])
-    else:
-        try:
-            written = datetime.fromisoformat(f"{match['date']} {match['time']}")
-        except ValueError:
-            return None
-        stamp_ns = ns_since_1970(written.replace(tzinfo=UTC))
-    return round((stamp_ns - tod_ns) / DAY_NS), tod_ns
+    text, form = (match["epoch"], "epoch_s") if match["epoch"] else (f"{match['date']} {match['time']}", "iso")
+    stamp_ns = time_ns(text, form, UTC, lambda: None)
+    return None if stamp_ns is None else (round((stamp_ns - tod_ns) / DAY_NS), tod_ns)
 
 
 def _joined(table: Table) -> Table:

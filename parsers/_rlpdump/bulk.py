@@ -34,7 +34,6 @@ from parsers._pcapng.blocks import text
 from parsers._rlpdump.log import (
     GSMTAP_OCTETS,
     IP_OCTETS,
-    MOST,
     MOST_ATTEMPTS,
     UDP_OCTETS,
     RlpRecord,
@@ -42,6 +41,7 @@ from parsers._rlpdump.log import (
     payload_bytes,
     words_in,
 )
+from parsers._text.times import MOST
 
 if TYPE_CHECKING:
     from multitracer.tables import Array, Document, Mask, Numbers

@@ -21,14 +21,13 @@ from multitracer.protocols.rlpdump import MARK
 from multitracer.schemas.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.tables import NA, NOT_A_TIME
 from parsers._pcapng.blocks import Resolution, byte_order, options, text
-from parsers._text.times import Rows, filled
+from parsers._text.times import MOST, Rows, filled, natural
 
 if TYPE_CHECKING:
     from multitracer.tables import Array, Schema, Table
 
 IP_OCTETS, UDP_OCTETS, GSMTAP_OCTETS = 20, 8, 16
 NO_GSMTAP, NO_FRAME, CUT_LINE = "no GSMTAP packet", "no RLP frame", "truncated log line"
-MOST = 1 << 53
 MOST_ATTEMPTS = 0x7FFF
 _TIME_RESOLUTION = 9
 """Code of the interface option with the resolution of time stamps (if_tsresol)."""
@@ -68,9 +67,10 @@ def words_in(line: str) -> dict[str, str]:
 
 def number(value: str | None, most: int) -> int:
     """Return a count in the log as an integer; NA if it is absent, not valid or above `most`."""
-    if value is None or not value.isascii() or not value.isdigit() or len(value) > len(str(most)):
+    try:
+        return NA if value is None else natural(value, most=most)
+    except ValueError:
         return NA
-    return int(value) if int(value) <= most else NA
 
 
 def frame_facts(octets: bytes, *, length: int) -> Facts:

@@ -50,7 +50,7 @@ def natural(text: str, *, base: int = 10, most: int = MOST) -> int:
     ValueError
         If the text is none, or the number is below 0 or above `most`.
     """
-    value = int(text, base) if text.isascii() and "_" not in text else -1
+    value = int(text, base) if text.isascii() and text.isalnum() else -1
     if not 0 <= value <= most:
         raise ValueError(f"the number {text[:20]} is outside the valid range")
     return value
