@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from multitracer.errors import MultiTracerError
+from multitracer.errors import InputError, MultiTracerError
 from multitracer.lab.testbed.privileges import take_real_time_priority
 from multitracer.measure.plan import MeasurementPlan
 from multitracer.measure.run import MeasureJournal, do_all
@@ -123,8 +123,9 @@ def _serve(task: HostTask) -> None:
     made, _ = server(task.plan.protocol, [task.address], folder=folder, options=task.options)
     with contextlib.closing(made):
         _say_ready()
-        while True:
+        while not made.warnings:
             made.work(_WAIT_S)
+        raise InputError(made.warnings[0])  # here nobody could read a warning: the run must not look complete
 
 
 def _end(_: int, __: FrameType | None) -> None:

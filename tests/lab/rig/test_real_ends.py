@@ -60,6 +60,18 @@ def test_a_run_that_is_told_to_end_ends_in_order(number: signal.Signals, status:
 
 
 @root
+def test_a_server_that_cannot_record_ends_the_run(tmp_path: Path) -> None:
+    folder = tmp_path / "full"
+    with measuring(folder, "bluetooth", *FAST, protocol="centauruscomm", sessions=500) as child:
+        until(lambda: len(transactions(folder)) > 1, child)
+        log = folder / "fixed" / "transactions.jsonl"
+        log.unlink()
+        log.symlink_to("/dev/full")
+        assert "transactions.jsonl: cannot write the records" in finished(child, status=1)
+        assert left_behind(child.pid) == []
+
+
+@root
 def test_an_end_before_the_first_transaction_is_gone_on_with_too(tmp_path: Path) -> None:
     folder = tmp_path / "early"
     with measuring(folder, "bluetooth", *FAST, sessions=1) as child:
