@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from multitracer.captured import Address
     from multitracer.tables import Array, Table
 
+    EndpointColumns = tuple[list[str], list[int], list[str], list[int]]
+
 
 class Endpoints(NamedTuple):
     """The two endpoints of a connection, the initiator first."""
@@ -81,16 +83,25 @@ def endpoints_of(flows: Table, directed: Array) -> list[Endpoints]:
     directed : ndarray of int, shape (n,)
         2 x row in `flows`, plus 1 if endpoint b of the flow is the sender.
     """
-    rows = flows.take(directed >> 1)
-    a, b = (_hosts(rows["ip_version"], rows[f"address_{end}"], rows[f"port_{end}"]) for end in "ab")
-    return [
-        Endpoints(*(y + x if backwards else x + y))
-        for x, y, backwards in zip(a, b, (directed & 1).tolist(), strict=True)
-    ]
+    return [Endpoints(*each) for each in zip(*endpoint_columns(flows, directed), strict=True)]
 
 
-def _hosts(version: Array, address: Array, port: Array) -> list[tuple[str, int]]:
-    return [(host_text(v, a), p) for v, a, p in zip(version.tolist(), address.tolist(), port.tolist(), strict=True)]
+def endpoint_columns(flows: Table, directed: Array) -> EndpointColumns:
+    """Return the endpoints of directed flows as columns: address and port of the sender, then of the receiver."""
+    import numpy as np
+
+    rows, back = flows.take(directed >> 1), (directed & 1).astype(bool)
+    version = rows["ip_version"]
+    texts: dict[tuple[int, bytes], str] = {}
+
+    def column(end: str, other: str) -> tuple[list[str], list[int]]:
+        address = np.where(back, rows[f"address_{other}"], rows[f"address_{end}"]).tolist()
+        for key in set(zip(version.tolist(), address, strict=True)) - texts.keys():
+            texts[key] = host_text(*key)
+        port = np.where(back, rows[f"port_{other}"], rows[f"port_{end}"])
+        return [texts[key] for key in zip(version.tolist(), address, strict=True)], port.tolist()
+
+    return *column("a", "b"), *column("b", "a")
 
 
 def flows_with(flows: Table, host: str, port: int) -> Array:

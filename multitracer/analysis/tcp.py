@@ -19,7 +19,7 @@ from multitracer.analysis.segments.segment_rows import Connections
 from multitracer.analysis.series.rtt import rtt_samples, rtt_samples_of, rtts_ns_of
 from multitracer.analysis.trust import facts_of, trust_of
 from multitracer.captured import Flag
-from multitracer.endpoints import Endpoints, endpoints_of, flows_with, vlan_text
+from multitracer.endpoints import Endpoints, endpoint_columns, endpoints_of, flows_with, vlan_text
 from multitracer.errors import InputError
 from multitracer.schemas.tcp import CONNECTIONS, DIRECTIONS, TCP_SACK_BLOCKS, Close, Vantage
 from multitracer.tables import NOT_A_TIME, Table
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from multitracer.analysis.trust import SegmentFacts, Trust
     from multitracer.capture import CaptureTables
+    from multitracer.endpoints import EndpointColumns
     from multitracer.tables import Array
 
 
@@ -78,6 +79,10 @@ class Analysis:
     def endpoints(self, begin: int = 0, end: int | None = None) -> list[Endpoints]:
         """Return the endpoints of the connections in rows `begin` to `end` - 1 (from 0), by default all."""
         return endpoints_of(self.capture.flows, self.connections["forward_flow"][begin:end])
+
+    def endpoint_columns(self, begin: int, end: int) -> EndpointColumns:
+        """Return the endpoints of the connections in rows `begin` to `end` - 1 (from 0) as columns."""
+        return endpoint_columns(self.capture.flows, self.connections["forward_flow"][begin:end])
 
     def ends(self, connection: int) -> Endpoints:
         """Return the endpoints of connection `connection` (from 1)."""

@@ -6,11 +6,10 @@ made some thousand at a time, so that a million of them need not be Python objec
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING
 
 from multitracer.analysis.not_tcp import content_records
 from multitracer.analysis.tunnels import tunnel_records
@@ -20,14 +19,17 @@ from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 from multitracer.words import count, no_formula, portable, rate, share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import TextIO
 
     from multitracer.captured import SourceFile
     from multitracer.cli._output import Page
     from multitracer.cli._reading import Chosen
     from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
-    from multitracer.tables import Document
+    from multitracer.tables import Array, Document
+
+    Cell = int | float | str | None
 
 SCHEMA = "multitracer.analyze/1"
 _NOTHING: Mapping[str, Document] = {}
@@ -68,6 +70,8 @@ CONNECTION_KEYS = (
 )
 _FURTHER = ("rtt_absent", *GOODPUT_KEYS)
 _WAY_KEYS = (*DIRECTION_KEYS, *(f"rtt_ms_{key}" for key in RTT_KEYS), *_FURTHER)
+_WRITTEN_AS_THEY_ARE = {int, float, bool}
+"""Types whose text in CSV is that of `str`."""
 
 
 def write_json(
@@ -90,9 +94,10 @@ def write_json(
     stream.writelines(f"{_json(name)}: {_json(value)},\n" for name, value in further.items())
     stream.write('"connections": [')
     separator = "\n"
-    for record in _connections(chosen):
-        stream.write(separator + _json(record))
-        separator = ",\n"
+    for capture, numbers in chosen:
+        for record in connection_records(capture, numbers):
+            stream.write(separator + _json(record))
+            separator = ",\n"
     stream.write("\n]}\n")
 
 
@@ -106,25 +111,43 @@ def _wtcp(recording: Recording) -> list[Document]:
     return list(wtcp_table(wtcp_flows(recording)).rows())
 
 
-def _connections(chosen: Chosen) -> Iterator[Document]:
-    for part, numbers in chosen:
-        yield from connection_records(part, numbers)
-
-
 def write_csv(stream: TextIO, recording: Recording, chosen: Chosen) -> None:
     """Write a header and a line for each connection; a missing value is an empty cell.
 
     A text that a spreadsheet would take for a formula is written with an apostrophe before it.
     """
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow([*CONNECTION_KEYS, *(f"{way}_{key}" for way in WAYS for key in _WAY_KEYS)])
-    for record in _connections(chosen):
-        cells = [record[key] for key in CONNECTION_KEYS]
-        for way in WAYS:
-            cells += [record[way][key] for key in DIRECTION_KEYS]
-            cells += [record[way]["rtt_ms"][key] for key in RTT_KEYS]
-            cells += [record[way][key] for key in _FURTHER]
-        writer.writerow([no_formula(cell) if isinstance(cell, str) else cell for cell in cells])
+    stream.write(",".join([*CONNECTION_KEYS, *(f"{way}_{key}" for way in WAYS for key in _WAY_KEYS)]) + "\n")
+    for capture, numbers in chosen:
+        for begin, end in _chunks(capture, numbers):
+            _write_rows(stream, list(_columns(capture, begin, end).values()))
+
+
+def _write_rows(stream: TextIO, columns: list[list[Cell]]) -> None:
+    """Write rows as CSV, by a template that holds the columns in which all rows have the same value.
+
+    Of a million connections of one packet each, most columns are such.
+    """
+    template: list[str] = []
+    varying: list[list[Cell]] = []
+    for column in columns:
+        if column.count(column[0]) == len(column):
+            template.append(_csv_text(column[0]).replace("%", "%%"))
+            continue
+        template.append("%s")
+        if not set(map(type, column)) <= _WRITTEN_AS_THEY_ARE:
+            texts = {cell: _csv_text(cell) for cell in set(column)}
+            varying.append([texts[cell] for cell in column])
+        else:
+            varying.append(column)
+    line = ",".join(template) + "\n"
+    stream.writelines(map(line.__mod__, zip(*varying, strict=True) if varying else [()] * len(columns[0])))
+
+
+def _csv_text(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    text = no_formula(cell) if isinstance(cell, str) else str(cell)
+    return '"' + text.replace('"', '""') + '"' if "," in text or '"' in text else text
 
 
 def file_record(file: SourceFile) -> Document:
@@ -146,62 +169,93 @@ def file_record(file: SourceFile) -> Document:
 
 def connection_records(capture: Capture, numbers: list[int] | None = None) -> Iterator[Document]:
     """Yield a record for each connection of a capture, or only for those with these numbers."""
+    for begin, end in _chunks(capture, numbers):
+        columns = _columns(capture, begin, end)
+        first = zip(*(columns[key] for key in CONNECTION_KEYS), strict=True)
+        ways = [zip(*(columns[f"{way}_{key}"] for key in _WAY_KEYS), strict=True) for way in WAYS]
+        for row, *cells in zip(first, *ways, strict=True):
+            yield dict(zip(CONNECTION_KEYS, row, strict=True)) | dict(zip(WAYS, map(_direction, cells), strict=True))
+
+
+def _direction(cells: tuple[Cell, ...]) -> Document:
+    """Return the record of a direction, whose round-trip times are a record of their own."""
+    before, after = len(DIRECTION_KEYS), len(DIRECTION_KEYS) + len(RTT_KEYS)
+    record: Document = dict(zip(DIRECTION_KEYS, cells[:before], strict=True))
+    record["rtt_ms"] = dict(zip(RTT_KEYS, cells[before:after], strict=True))
+    return record | dict(zip(_FURTHER, cells[after:], strict=True))
+
+
+def _chunks(capture: Capture, numbers: list[int] | None) -> Iterator[tuple[int, int]]:
+    """Yield the rows (from, to) of the connections with these numbers, or of all, some thousand at a time."""
     if numbers is not None:
-        for n in numbers:
-            yield from _records(capture, n - 1, n)
+        yield from ((n - 1, n) for n in numbers)
         return
     for begin in range(0, len(capture), _CHUNK):
-        yield from _records(capture, begin, min(begin + _CHUNK, len(capture)))
+        yield begin, min(begin + _CHUNK, len(capture))
 
 
-def _records(capture: Capture, begin: int, end: int) -> Iterator[Document]:
+def _columns(capture: Capture, begin: int, end: int) -> dict[str, list[Cell]]:
+    """Return the values of the connections in rows `begin` to `end` - 1, by their column in CSV; None: unknown."""
     table, directions = capture.analysis.connections, capture.analysis.directions
-    names = ("connection", "file", "start_ns", "end_ns", "syn_seen", "initiator_by")
-    rows = zip(*(table[name][begin:end].tolist() for name in names), strict=True)
-    ways = _directions({n: v[2 * begin : 2 * end].tolist() for n, v in directions.columns.items()})
+    start_ns, end_ns = table["start_ns"][begin:end], table["end_ns"][begin:end]
+    is_timed = (start_ns != NOT_A_TIME).tolist()
     paths = [portable(file.path) for file in capture.tables.files]
-    for ends, (number, file, start_ns, end_ns, syn_seen, initiator_by) in zip(
-        capture.analysis.endpoints(begin, end), rows, strict=True
-    ):
-        timed = start_ns != NOT_A_TIME
-        yield {
-            "connection": capture.offset + number,
-            "file": paths[file],
-            "src": ends.src,
-            "dst": ends.dst,
-            "sport": ends.sport,
-            "dport": ends.dport,
-            "start": start_ns / NS_PER_S if timed else None,
-            "start_ns": start_ns if timed else None,
-            "duration_s": (end_ns - start_ns) / NS_PER_S if timed else None,
-            "syn_seen": syn_seen,
-            "initiator_by": Initiator(initiator_by).words,
-            "forward": next(ways),
-            "reverse": next(ways),
-        }
-
-
-def _directions(columns: Mapping[str, list[Any]]) -> Iterator[Document]:
-    for i in range(len(columns["packets"])):
-        record: Document = {name: columns[name][i] for name in _COUNTS}
-        record["mss"] = _known(columns["mss_bytes"][i])
-        record["window_scale"] = _known(columns["window_scale"][i])
-        samples, absent = columns["rtt_count"][i], RoundTrips(columns["rtt_absent"][i])
-        is_known = samples and absent is not RoundTrips.BELOW_GRAIN
-        record["rtt_ms"] = {"count": samples} | {
-            name: _milliseconds(columns[f"rtt_{name}_ns"][i]) if is_known else None for name in _RTT
-        }
-        record["rtt_absent"] = absent.words if absent else None
-        yield record | _goodput(*(columns[f"goodput_{name}"][i] for name in ("bytes_per_s", "ns", "by")))
-
-
-def _goodput(bytes_per_s: float, took_ns: int, code: int) -> Document:
-    by = GoodputBy(code)
-    return {
-        "goodput_bps": round(bytes_per_s * BITS_PER_BYTE, 3) if by.is_known else None,
-        "goodput_s": took_ns / NS_PER_S if by.is_known else None,
-        "goodput_by": by.words,
+    src, sport, dst, dport = capture.analysis.endpoint_columns(begin, end)
+    columns: dict[str, list[Cell]] = {
+        "connection": _cells(table["connection"][begin:end], lambda number: capture.offset + number),
+        "file": _cells(table["file"][begin:end], paths.__getitem__),
+        "src": [*src],
+        "dst": [*dst],
+        "sport": [*sport],
+        "dport": [*dport],
+        "start": _where(is_timed, start_ns, lambda ns: ns / NS_PER_S),
+        "start_ns": _where(is_timed, start_ns, int),
+        "duration_s": _where(is_timed, end_ns - start_ns, lambda ns: ns / NS_PER_S),
+        "syn_seen": _cells(table["syn_seen"][begin:end]),
+        "initiator_by": _cells(table["initiator_by"][begin:end], lambda code: Initiator(code).words),
     }
+    for offset, way in enumerate(WAYS):
+        values = {name: column[2 * begin + offset : 2 * end : 2] for name, column in directions.columns.items()}
+        columns |= {f"{way}_{key}": column for key, column in _of_direction(values).items()}
+    return columns
+
+
+def _of_direction(values: Mapping[str, Array]) -> dict[str, list[Cell]]:
+    """Return the values of one direction of connections, by the keys of `_WAY_KEYS`."""
+    absent, by = values["rtt_absent"], values["goodput_by"]
+    is_timed = ((values["rtt_count"] != 0) & (absent != RoundTrips.BELOW_GRAIN.value)).tolist()
+    is_known = ((by == GoodputBy.ACKNOWLEDGED.value) | (by == GoodputBy.ARRIVED.value)).tolist()
+    columns = {name: _cells(values[name]) for name in _COUNTS}
+    columns["mss"] = _cells(values["mss_bytes"], _known)
+    columns["window_scale"] = _cells(values["window_scale"], _known)
+    columns["rtt_ms_count"] = _cells(values["rtt_count"])
+    for name in _RTT:
+        columns[f"rtt_ms_{name}"] = _where(is_timed, values[f"rtt_{name}_ns"], _milliseconds)
+    columns["rtt_absent"] = _cells(absent, lambda code: RoundTrips(code).words if code else None)
+    columns["goodput_bps"] = _where(is_known, values["goodput_bytes_per_s"], _bits)
+    columns["goodput_s"] = _where(is_known, values["goodput_ns"], lambda ns: ns / NS_PER_S)
+    columns["goodput_by"] = _cells(by, lambda code: GoodputBy(code).words)
+    return columns
+
+
+def _cells(values: Array, converted: Callable[..., Cell] | None = None) -> list[Cell]:
+    """Return a column as a list; a value that all rows have is converted once."""
+    if len(values) and (values == values[0]).all():
+        cell: Cell = values[0].item()
+        return [cell if converted is None else converted(cell)] * len(values)
+    cells: list[Cell] = values.tolist()
+    return cells if converted is None else list(map(converted, cells))
+
+
+def _where(known: list[bool], values: Array, converted: Callable[[float], Cell]) -> list[Cell]:
+    """Return the converted values; None where they are unknown."""
+    if not any(known):
+        return [None] * len(known)
+    return [converted(value) if is_known else None for value, is_known in zip(values.tolist(), known, strict=True)]
+
+
+def _bits(bytes_per_s: float) -> float:
+    return round(bytes_per_s * BITS_PER_BYTE, 3)
 
 
 def _known(value: int) -> int | None:

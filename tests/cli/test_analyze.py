@@ -7,12 +7,16 @@ import csv
 import io
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from multitracer.cli._documents import _write_rows, write_csv
+from multitracer.recording.read import Need, read
+from tests.benchmarks.growth import write_order
 from tests.cli.program import COMMAND, ENVIRONMENT, ROOT, analyze, call
 from tests.recording.captures import MS, START_NS, Conversation, write_conversations, write_pcap
 
@@ -257,3 +261,39 @@ def test_csv_writes_control_characters_out(tmp_path: Path) -> None:
     shown = call("analyze", "--csv", path).stdout
     assert "\\x1b[2J\\u202ea.pcap" in shown
     assert "\x1b" not in shown
+
+
+def test_csv_of_many_connections_is_written_by_columns(tmp_path: Path) -> None:
+    """A function for each cell took 25 s for a million connections of one packet, in which most cells are equal."""
+    write_order(str(tmp_path / "a.pcap"), "all_different", 10_000)
+    recording, written, calls = read(tmp_path / "a.pcap", need=Need.NUMBERS), io.StringIO(), 0
+
+    def count(_: object, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        write_csv(written, recording, [(each, None) for each in recording.captures])
+    finally:
+        sys.setprofile(before)
+    rows = list(csv.DictReader(io.StringIO(written.getvalue())))
+    assert len(rows) == 10_000
+    assert [rows[4097][key] for key in ("connection", "sport", "start_ns", "forward_syn", "reverse_packets")] == [
+        "4098", "6097", "1700000000040970000", "1", "0",
+    ]  # fmt: skip
+    assert {(row["forward_mss"], row["forward_goodput_by"], row["syn_seen"]) for row in rows} == {
+        ("", "no data", "True")
+    }
+    assert calls < 6 * len(rows)
+
+
+def test_a_cell_of_csv_is_quoted_and_runs_no_formula() -> None:
+    written = io.StringIO()
+    names: list[int | float | str | None] = ["=1+1", 'a "b", c', "100 %", None]
+    _write_rows(written, [[1, 2, 3, 4], names, [True] * 4, [0.1, None, 1e-9, 5.0], ["50 %, a"] * 4])
+    assert list(csv.reader(io.StringIO(written.getvalue()))) == [
+        ["1", "'=1+1", "True", "0.1", "50 %, a"], ["2", 'a "b", c', "True", "", "50 %, a"],
+        ["3", "100 %", "True", "1e-09", "50 %, a"], ["4", "", "True", "5.0", "50 %, a"],
+    ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer import native
+from multitracer.analysis import analyse
 from multitracer.analysis.segments import compiled
 from multitracer.tables import NOT_A_TIME
 from tests.analysis.test_engine_equals_oracle import exchanges, transfers
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from multitracer.capture import CaptureTables
+    from multitracer.tables import Array
 
 pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are read by {native.state()}")
 
@@ -107,3 +110,25 @@ def test_what_is_left_to_python_stands_beside_the_rest() -> None:
     analysis = analyse_by_both(made)
     assert (analysis.directions["first_ns"] == NOT_A_TIME).tolist() == [False] * 2 + [True] * 2 + [False] * 2
     assert np.count_nonzero(analysis.directions["rtt_count"]) == 4
+
+
+def test_a_pass_reads_the_segments_of_its_connections_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all segments in each pass, the time was the product of connections and segments."""
+    module, rows = native.kernel(), []
+    assert module is not None
+    counting_pass = module.CountingPass
+
+    class Pass:
+        def __init__(self, connections: tuple[int, int]) -> None:
+            self._real = counting_pass(connections)
+            self.finish = self._real.finish
+
+        def add(self, source: dict[str, Array], options: dict[str, Array], begin: int) -> object:
+            rows.append(len(source["seq"]) - begin)
+            return self._real.add(source, options, begin)
+
+    monkeypatch.setattr(compiled, "kernel", lambda: SimpleNamespace(CountingPass=Pass))
+    monkeypatch.setattr(compiled, "_AT_ONCE", 2)
+    made = capture([replace(each, pair=pair) for pair in range(40) for each in handshake()])
+    assert len(analyse(made).connections) == 40
+    assert sum(rows) == len(made.segments)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.group import SegmentGroup
+from multitracer.analysis.ranges import spread
 from multitracer.analysis.segments import goodput
 from multitracer.analysis.segments.directions import (
     OF_PAYLOAD,
@@ -130,10 +131,15 @@ def _passes(native: Kernel, capture: CaptureTables, parts: Partition) -> Iterato
 
     source, options = source_of(capture, parts.direction), syn_options_of(capture)
     ends = parts.bounds[::2]
+    is_divided = parts.connections > _AT_ONCE
 
     def counted(first: int, last: int) -> tuple[int, Columns, Columns]:
         run = native.CountingPass((first, last))
-        run.add(source, options, int(parts.first_row[first:last].min()))
+        if is_divided:  # a pass reads all rows it gets: with all rows the time were the product of both
+            rows = np.sort(parts.order[ends[first] : ends[last]])
+            run.add(*_taken(source, options, rows), 0)
+        else:
+            run.add(source, options, int(parts.first_row[first:last].min()))
         return first, *run.finish()[:2]
 
     for first in range(0, parts.connections, _AT_ONCE):
@@ -143,6 +149,17 @@ def _passes(native: Kernel, capture: CaptureTables, parts: Partition) -> Iterato
         with reading(capture.files[0].path):
             jobs = [partial(counted, *each) for each in halves]
             yield from in_parallel(jobs, rows=int(ends[last] - ends[first]) if len(halves) > 1 else 0)
+
+
+def _taken(source: Columns, options: Columns, rows: Array) -> tuple[Columns, Columns]:
+    """Return what the kernel reads, of these rows alone (ascending), which are numbered from 0."""
+    taken = {name: source[name][rows] for name in ("direction", *_READS)}
+    first, end = (np.searchsorted(source["row"], rows, side) for side in ("left", "right"))
+    which, blocks = spread(first, end)
+    taken |= {"row": which, "left": source["left"][blocks], "right": source["right"][blocks]}
+    first, end = (np.searchsorted(options["row"], rows, side) for side in ("left", "right"))
+    which, syns = spread(first, end)
+    return taken, {name: column[syns] for name, column in options.items()} | {"row": which}
 
 
 def rare_of(capture: CaptureTables, parts: Partition, first: int) -> Rare:
