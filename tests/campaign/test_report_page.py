@@ -166,3 +166,13 @@ def test_what_is_no_campaign_is_refused(tmp_path: Path) -> None:
     done = call("campaign", "report", tmp_path, "-o", tmp_path / "report", status=1)
     assert "this folder contains no campaign" in done.stderr
     assert not (tmp_path / "report").exists()
+
+
+def test_a_link_to_another_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    run([str(tmp_path / "logs")], tmp_path / "campaign")
+    (tmp_path / "elsewhere" / "mine").mkdir(parents=True)
+    link = tmp_path / "report"
+    link.symlink_to(tmp_path / "elsewhere" / "mine")
+    assert "this is a link to" in call("campaign", "report", tmp_path / "campaign", "-o", link, status=1).stderr
+    assert list((tmp_path / "elsewhere" / "mine").iterdir()) == []

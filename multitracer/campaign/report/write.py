@@ -19,6 +19,7 @@ from multitracer.recording.read import read
 from multitracer.report.index import INDEX, file_name
 from multitracer.report.markup import Markup, element, json_text
 from multitracer.report.page import FOLDER, Assets, attached, complete_page, own_file, write
+from multitracer.report.replacing import check_replaceable
 from multitracer.report.write import Request, write_report
 from multitracer.words import printable
 
@@ -92,6 +93,7 @@ def _folder(target: Path, catalogue: Catalogue) -> Path:
     inside = target.resolve()
     if Path(catalogue.store.address) in (inside, *inside.parents):
         raise InputError(f"{target}: this folder is inside the campaign; choose a folder outside the campaign")
+    check_replaceable(target)
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
