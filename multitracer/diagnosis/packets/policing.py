@@ -129,13 +129,16 @@ class Policing:
         if mine is None or len(mine.lost) < MIN_LOSSES:
             return None
         stream, of = self._stream, self._bucket
-        if stream is None or of is None or of.explained < _EXPLAINED:
+        if stream is None or of is None or of.explained < _LIKELY:
             return None
-        lasts, even = rounds(mine, mine.lost) >= _MIN_ROUNDS, is_even(stream)
-        fits = lasts and (even if self._waited else of.stretches >= _MIN_STRETCHES and of.too_many <= _TOO_MANY)
+        even, fits = is_even(stream), of.explained >= _EXPLAINED and rounds(mine, mine.lost) >= _MIN_ROUNDS
+        if self._waited:
+            fits = fits and even
+        else:
+            fits = even or (fits and of.stretches >= _MIN_STRETCHES and of.too_many <= _TOO_MANY)
         link = _link_rate(mine)
         faster = _FASTER if mine.transfer.data_pairs is not None else _FASTER_BY_ACKS
-        if not (fits or (even and not self._waited)) or link <= faster * of.rate:
+        if not fits or link <= faster * of.rate:
             return None
         speed, first_ns = mine.transfer.speed, int(mine.sent_ns[mine.lost[0]])
         segments, last = mine.segments, int(mine.lost[-1])
