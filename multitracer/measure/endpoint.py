@@ -75,8 +75,7 @@ class UdpEndpoint:
         self._socket.setblocking(False)
         if only is not None:
             self._socket.connect(only)
-        is_proven = worker.is_proven if only is None else None
-        self.intake = DatagramIntake(self._socket, is_proven=is_proven, clock=self.clock)
+        self.intake = DatagramIntake(self._socket, worker=worker if only is None else None, clock=self.clock)
         self.refused = False
         """Whether the peer's host answered that no program listens on the port."""
         self.unsendable = 0

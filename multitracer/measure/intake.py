@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import socket
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from multitracer.endpoints import network_of
 from multitracer.units import NS_PER_S
@@ -36,7 +36,9 @@ _READS_A_STEP = 256
 """Datagrams that are read in one step: half a millisecond."""
 _WAITING_PROVEN = 4096
 """Datagrams of proven peers that may wait: as many as fit a socket's buffer of 3 MB."""
-_WAITING_OTHERS = 256
+_WAITING_FIRST = 2048
+"""First datagrams of strangers that may wait: those of a thousand flooding addresses, before quotas stop them."""
+_WAITING_REPEATED = 256
 _PROVEN_QUOTA = 2000
 """Datagrams of a proven peer in a second that come before those of strangers: 8 Mbit/s (not measured)."""
 _QUOTAS = (8, 64, 256)
@@ -68,6 +70,16 @@ class IntakeCounters(NamedTuple):
     """Datagrams that were dropped because too many waited, or because they were longer than any packet."""
 
 
+class PeerProofs(Protocol):
+    """What a protocol knows about the addresses of its peers."""
+
+    def is_proven(self, address: Address, /) -> bool:
+        """Return whether the address has proven that it receives datagrams."""
+
+    def carries_proof(self, octets: bytes, address: Address, now_ns: int, /) -> bool:
+        """Return whether this datagram proves it."""
+
+
 class DatagramIntake:
     """Reads datagrams from a socket, and returns them in the order in which they are to be processed.
 
@@ -75,23 +87,20 @@ class DatagramIntake:
     ----------
     source : socket.socket
         A UDP socket that does not block; its receive buffer is enlarged.
-    is_proven : callable, optional
-        Returns whether an address, as (host, port), has proven that it receives datagrams; without it, as for a
-        socket with one peer, nothing is sorted.
+    worker : PeerProofs, optional
+        The protocol; without it, as for a socket with one peer, nothing is sorted.
     clock : callable
         Returns the time in ns.
     """
 
-    def __init__(
-        self, source: socket.socket, *, is_proven: Callable[[Address], bool] | None, clock: Callable[[], int]
-    ) -> None:
+    def __init__(self, source: socket.socket, *, worker: PeerProofs | None, clock: Callable[[], int]) -> None:
         _enlarge_buffer(source)
         self._socket = source
-        self._is_proven = is_proven
+        self._worker = worker
         self._clock = clock
-        self._proven: deque[ArrivedDatagram] = deque()
-        self._first: deque[ArrivedDatagram] = deque()
-        self._repeated: deque[ArrivedDatagram] = deque()
+        self._proven: deque[ArrivedDatagram] = deque(maxlen=_WAITING_PROVEN)
+        self._first: deque[ArrivedDatagram] = deque(maxlen=_WAITING_FIRST)
+        self._repeated: deque[ArrivedDatagram] = deque(maxlen=_WAITING_REPEATED)
         self._window_ns = self._pruned_ns = 0
         self._counts: dict[Hashable, int] = {}
         """Datagrams of strangers in this second, by source; sources are address, host, and network."""
@@ -138,27 +147,24 @@ class DatagramIntake:
         return None
 
     def _sort(self, octets: bytes, address: Address, now_ns: int) -> None:
-        if self._is_proven is None:
-            is_first = True
-        elif self._is_proven(address):
+        if self._worker is None:
+            waiting = self._proven
+        elif self._worker.is_proven(address) or (
+            not self._is_blocked(address, now_ns) and self._worker.carries_proof(octets, address, now_ns)
+        ):
             self._proven_counts[address] = number = self._proven_counts.get(address, 0) + 1
-            is_first = number <= _PROVEN_QUOTA
+            waiting = self._proven if number <= _PROVEN_QUOTA else self._repeated
             if address in self._counts:
                 self._forgive(address)
         elif self._admits(address, now_ns):
-            self._queue(self._first if self._counts.get(address) == 1 else self._repeated, octets, address)
-            return
+            waiting = self._first if self._counts.get(address) == 1 else self._repeated
         else:
             self._over_quota += 1
             return
-        self._queue(self._proven if is_first else self._repeated, octets, address)
-
-    def _queue(self, waiting: deque[ArrivedDatagram], octets: bytes, address: Address) -> None:
-        limit = _WAITING_PROVEN if waiting is self._proven else _WAITING_OTHERS
-        if len(waiting) < limit and len(octets) <= _LONGEST_DATAGRAM:
-            waiting.append(ArrivedDatagram(octets, address))
-        else:
+        if len(octets) > _LONGEST_DATAGRAM or len(waiting) == waiting.maxlen:
             self._overflowed += 1
+        else:
+            waiting.append(ArrivedDatagram(octets, address))
 
     def _admits(self, address: Address, now_ns: int) -> bool:
         """Count a datagram of a stranger; return whether it is within all quotas."""

@@ -355,7 +355,7 @@ class WtcpServer:
         """Datagrams that the kernel refused; for the protocol they are lost."""
         self._socket = bound_socket(bind, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
-        self.intake = DatagramIntake(self._socket, is_proven=self.worker.is_proven, clock=self._clock)
+        self.intake = DatagramIntake(self._socket, worker=self.worker, clock=self._clock)
 
     @property
     def address(self) -> tuple[str, int]:

@@ -22,7 +22,7 @@ from multitracer.endpoints import network_of
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.centaurus.level2 import Indication, SessionRole
 from multitracer.protocols.centaurus.messages import NO_TOKEN, Obj
-from multitracer.protocols.centaurus.packet import seal
+from multitracer.protocols.centaurus.packet import HEADER_BYTES, seal
 from multitracer.protocols.centaurus.worker import CentaurusSession, MetPeer, Worker
 from multitracer.units import NS_PER_S
 
@@ -39,6 +39,8 @@ _IDLE_NS = 60 * NS_PER_S
 """Time without a new session after which a peer gives way to a new one where a limit is reached (not measured)."""
 _COOKIE_NS = 64 * NS_PER_S
 """Unit of the validity of a cookie, which is one to two of these (as WTCP's answer to a SYN)."""
+_NONCE_AT = {b"PK": HEADER_BYTES + 4, b"DN": HEADER_BYTES + 2, b"OB": HEADER_BYTES + 22}
+"""Where the nonce or token of a packet is, by the letters of its message (docs/centauruscomm.md)."""
 _SECRET_BYTES = 32  # RFC 2104, section 3: as long as the hash
 
 
@@ -104,6 +106,13 @@ class UdpWorker(Worker):
     def is_proven(self, address: Address) -> bool:
         """Return whether this end knows the peer: it has proven its address, or an object is sent to it."""
         return address in self.peers
+
+    def carries_proof(self, octets: bytes, address: Address, now_ns: int) -> bool:
+        """Return whether a datagram, which is not parsed yet, has the cookie that was sent to its address."""
+        begin = _NONCE_AT.get(octets[HEADER_BYTES : HEADER_BYTES + 2])
+        if begin is None:
+            return False
+        return self._is_cookie(int.from_bytes(octets[begin : begin + 4], "big"), address, now_ns)
 
     def receive(self, octets: bytes, address: Address, now_ns: int) -> None:
         """Process one datagram that arrived from `address`."""

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.wtcp.connection import WtcpConnection
-from multitracer.protocols.wtcp.packet import IDENTITY_BYTES, Data, Hello, WtcpOpening, WtcpPacketType, decode, encode
+from multitracer.protocols.wtcp.packet import (
+    IDENTITY_BYTES,
+    NO_IDENTITY,
+    Data,
+    Hello,
+    WtcpOpening,
+    WtcpPacketType,
+    decode,
+    encode,
+)
 from multitracer.protocols.wtcp.state import WtcpConfig, WtcpState
 from multitracer.units import NS_PER_S
 
@@ -119,6 +128,11 @@ class WtcpWorker:
         """Return whether there is a connection with the peer at this address."""
         return address in self._of_address
 
+    def carries_proof(self, octets: bytes, address: Hashable, now_ns: int) -> bool:
+        """Return whether a datagram repeats the identity that was sent to its address in answer to a SYN."""
+        packet = decode(octets)
+        return packet is not None and self._proves(packet, address, now_ns)
+
     def receive(self, octets: bytes, address: Hashable, now_ns: int) -> None:
         """Process the octets of one datagram; any octets are allowed."""
         packet = decode(octets)
@@ -180,12 +194,7 @@ class WtcpWorker:
 
     def _accept(self, packet: WtcpPacket, address: Hashable, now_ns: int) -> WtcpConnection | None:
         """Return a new connection; None unless the peer repeats the identity that was sent to its address."""
-        hello = packet.body.hello if isinstance(packet.body, WtcpOpening | Data) else None
-        if hello is None or (address, packet.identity) in self._ended:
-            return None
-        slot = now_ns // _SLOT_NS
-        ours = (self._identity(hello, address, each) for each in (slot, slot - 1))
-        if not any(hmac.compare_digest(each, packet.identity) for each in ours):
+        if (address, packet.identity) in self._ended or not self._proves(packet, address, now_ns):
             return None
         if not self._has_room(address):
             self.counters.refused += 1
@@ -195,6 +204,14 @@ class WtcpWorker:
         self._accepted.append((address, made))
         self.counters.accepted += 1
         return made
+
+    def _proves(self, packet: WtcpPacket, address: Hashable, now_ns: int) -> bool:
+        hello = packet.body.hello if isinstance(packet.body, WtcpOpening | Data) else None
+        if hello is None or packet.identity == NO_IDENTITY:
+            return False
+        slot = now_ns // _SLOT_NS
+        ours = (self._identity(hello, address, each) for each in (slot, slot - 1))
+        return any(hmac.compare_digest(each, packet.identity) for each in ours)
 
     def _has_room(self, address: Hashable) -> bool:
         """Return whether one more connection is allowed; a finished connection is removed if necessary."""
