@@ -4,9 +4,9 @@ Rules of this file:
 
 - A datagram is read from the socket and sorted by the address alone: a flood costs two microseconds a datagram, and
   cannot fill the socket's buffer before a client's packet is read.
-- A stranger is an address that has proven nothing to the protocol. Datagrams of proven addresses are never dropped
-  here, and come first, 2,000 a second of each; then those of strangers that sent nothing else in this second; then
-  the rest.
+- A stranger is an address that has proven nothing to the protocol. Datagrams of proven addresses, and those that
+  carry the proof, come first, 2,000 a second of each; then those of strangers that sent nothing else in this second;
+  then the rest. Only strangers have quotas.
 - Quotas hold for an address with its port, a host (/64 of IPv6), and a network (/24, /48). Only what a quota lets
   pass counts against the next wider one, so that one flooding port or host does not shut out its neighbours. An
   address above its quota is blocked while it goes on, and some seconds longer; a host or a network for a second,
