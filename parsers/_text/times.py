@@ -366,14 +366,13 @@ def noted(provenance: Mapping[str, object], unusable: Mapping[str, int]) -> Docu
         Number of the values by column.
     """
     facts: Document = dict(provenance)
-    for name, times_ in unusable.items():
-        if times_:
-            facts["missing"] = dict(facts.get("missing", {}))
-            facts["missing"][name] = facts["missing"].get(name, 0) + times_
-            are = "is" if times_ == 1 else "are"
-            facts["warnings"] = [
-                *facts.get("warnings", ()), f"{name}: {count(times_, 'value')} {are} impossible: set to missing"
-            ]  # fmt: skip
+    for name, many in unusable.items():
+        if many:
+            missing = facts.get("missing", {})
+            facts["missing"] = missing | {name: missing.get(name, 0) + many}
+            are = "is" if many == 1 else "are"
+            sentence = f"{name}: {count(many, 'value')} {are} impossible: set to missing"
+            facts["warnings"] = [*facts.get("warnings", ()), sentence]
     return facts
 
 
