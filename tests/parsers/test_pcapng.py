@@ -278,13 +278,15 @@ def test_windows_without_packets_do_not_look_at_each_interface_again(monkeypatch
     assert len(looked_at) <= 500  # with 100 windows of one damaged block each
 
 
-def test_a_file_ends_with_its_65536th_section() -> None:
-    data = START + enhanced(ONE) + section() * 70_000 + interface() + enhanced(ONE)
+def test_a_file_ends_where_it_has_too_many_sections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parsers._pcapng.blocks._MOST_SECTIONS", 5000)
+    data = START + enhanced(ONE) + section() * 6000 + interface() + enhanced(ONE)
     both = read_by_both(lambda: read(data))
     assert isinstance(both, CaptureTables)
     (facts,) = both.files
     assert facts.packets == 1
-    assert facts.damaged == "the block at byte 1835120 of type 168627466: more than 65536 sections; split the file"
+    where = len(START + enhanced(ONE)) + 4999 * len(section())
+    assert facts.damaged == f"the block at byte {where} of type 168627466: more than 5000 sections; split the file"
 
 
 def test_packets_that_no_interface_describes_are_one_place() -> None:
