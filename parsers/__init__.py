@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from parsers._chunks import Chunks, PacketBlock, first_packet_ns, is_plain, read_capture, read_flow
+    from parsers._chunks import Chunks, PacketBlock, check_memory, first_packet_ns, is_plain, read_capture, read_flow
     from parsers._contents import contents_of
     from parsers._forced import force_reading, forced_reading, forced_zone_name, zone_of
     from parsers._format import HEAD_BYTES, Format, Match
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         read_packets_of_frames,
         read_records,
     )
+    from parsers._memory import limit_memory, usable_memory_bytes
     from parsers._propose import propose_map
     from parsers._read import detect, read, read_lines
     from parsers._registry import bundled_maps, formats, installed, left_out, recognise
@@ -40,6 +41,7 @@ __all__ = [
     "Match",
     "PacketBlock",
     "bundled_maps",
+    "check_memory",
     "contents_of",
     "detect",
     "first_packet_ns",
@@ -51,6 +53,7 @@ __all__ = [
     "is_map",
     "is_plain",
     "left_out",
+    "limit_memory",
     "propose_map",
     "read",
     "read_capture",
@@ -61,6 +64,7 @@ __all__ = [
     "read_packets_of_frames",
     "read_records",
     "recognise",
+    "usable_memory_bytes",
     "zone_of",
 ]
 
@@ -72,6 +76,7 @@ _LAZY = {
     "Match": "parsers._format",
     "Chunks": "parsers._chunks",
     "bundled_maps": "parsers._registry",
+    "check_memory": "parsers._chunks",
     "contents_of": "parsers._contents",
     "detect": "parsers._read",
     "first_packet_ns": "parsers._chunks",
@@ -83,6 +88,7 @@ _LAZY = {
     "is_map": "parsers._stream",
     "is_plain": "parsers._chunks",
     "left_out": "parsers._registry",
+    "limit_memory": "parsers._memory",
     "propose_map": "parsers._propose",
     "read": "parsers._read",
     "read_capture": "parsers._chunks",
@@ -93,6 +99,7 @@ _LAZY = {
     "read_packets_of_frames": "parsers._ip_packets",
     "read_records": "parsers._ip_packets",
     "recognise": "parsers._registry",
+    "usable_memory_bytes": "parsers._memory",
     "zone_of": "parsers._forced",
 }
 """Names of this package and their modules; a module is imported when its name is first used."""

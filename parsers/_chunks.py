@@ -11,7 +11,7 @@ Rules: a chunk that was returned is released; the facts of the files do not depe
 from __future__ import annotations
 
 import os
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,11 +20,13 @@ import numpy as np
 
 from multitracer.capture import CaptureTables, of_kernel
 from multitracer.captured import SourceFile
+from multitracer.errors import InputError, MultiTracerError
 from multitracer.native import kernel, reading
+from multitracer.words import count, size
 from parsers._capture.ahead import AheadStream, ahead
 from parsers._capture.capture_file import StampFacts, decode_blocks
 from parsers._complete import complete_file
-from parsers._memory import let_malloc_keep_memory
+from parsers._memory import let_malloc_keep_memory, usable_memory_bytes
 from parsers._packets.decode import OVERWRITTEN, Decoder
 from parsers._read import format_of_capture, of_plug_in
 from parsers._stream import note_stream, open_stream
@@ -331,6 +333,57 @@ def read_flow(native: Kernel, before: CaptureTables, flow: int, *, rows: int) ->
     if len(time_ns) > rows:  # packets that came since
         capture = capture.where(np.arange(len(time_ns)) < rows)
     return capture if len(time_ns) >= rows else None
+
+
+_MIN_PACKET_BYTES = 64
+"""A packet in a capture, with its header: less than that of an Ethernet frame without payload. Not a bound."""
+_MAX_COMPRESSION = 20
+"""Compressed captures expand at most about so much, if they are no bombs."""
+_BASE_BYTES = 100_000_000
+"""Memory of a process that has read a small capture."""
+
+
+def check_memory(paths: Sequence[PathLike], packet_bytes: int, max_packets: int | None = None) -> None:
+    """Check that captures fit into the memory, before they are read.
+
+    Parameters
+    ----------
+    paths : sequence of path
+    packet_bytes : int
+        Memory that is needed for each packet, in bytes.
+    max_packets : int, optional
+        Number of packets that are read of the captures at most.
+
+    Raises
+    ------
+    InputError
+        If more memory is needed than may be used.
+    """
+    usable = usable_memory_bytes()
+    files = [path for path in paths if os.path.isfile(path)]  # noqa: PTH113  # a name may hold NUL
+    stored = sum(os.stat(path).st_size for path in files)  # noqa: PTH116
+    if usable is None or stored * _MAX_COMPRESSION // _MIN_PACKET_BYTES * packet_bytes <= usable - _BASE_BYTES:
+        return  # no header has to be read
+    packets = sum(_packets_about(path) for path in files)
+    if max_packets is not None:
+        packets = min(packets, max_packets)
+    if (needed := _BASE_BYTES + packets * packet_bytes) > usable:
+        raise InputError(
+            f"{files[0]}: some {count(round(packets, 1 - len(str(packets))), 'packet')} need about {size(needed)} of "
+            f"memory, but {size(usable)} may be used; read fewer with --max-packets N, raise --max-memory, or "
+            "use analyze --stream"
+        )
+
+
+def _packets_about(path: PathLike) -> int:
+    """Return about how many packets a capture has, by the headers of its first block; 0 if it cannot be read."""
+    with suppress(MultiTracerError, OSError), open_stream(path) as stream:
+        fmt = format_of_capture(stream)
+        if fmt.blocks is not None:
+            with closing(fmt.blocks(stream, SourceFile(stream.path, fmt.name))) as blocks:
+                for records in blocks:
+                    return len(records) * os.stat(path).st_size // max(stream.stored_bytes, 1)  # noqa: PTH116
+    return 0
 
 
 def is_plain(path: PathLike) -> bool:

@@ -191,7 +191,7 @@ def _show_usage(error: click.ClickException | WindowError) -> int:
 def _sentence(error: Exception) -> str | None:
     """Return the message of an expected error; None for an error that only a bug can cause."""
     if isinstance(error, MemoryError):
-        return "out of memory; read fewer packets with --max-packets N"
+        return "out of memory; read fewer packets with --max-packets N, or raise --max-memory"
     if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
         return "cannot start a thread; raise the limit of memory or processes (ulimit -v, ulimit -u)"
     if isinstance(error, OSError) and not isinstance(error, MultiTracerError):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from multitracer.cli._options import EMPTY_INPUT, debug_option
+from multitracer.cli._options import EMPTY_INPUT, byte_count, debug_option
 from multitracer.errors import InputError
 from multitracer.recording.window import EVERYTHING, Window, WindowEdge, moment_of
 
@@ -138,26 +138,36 @@ FORCING = {
 
 Every command that reads captures has all of them.
 """
+_MAX_MEMORY = click.option(
+    "--max-memory",
+    type=byte_count,
+    metavar="N",
+    help="Use at most N bytes of memory (500M, 2G). Default: four fifths of what is free. A command that needs more "
+    "ends with an error.",
+)
 _UNFORCED = {"time_unit": None, "decap": True, "keep_duplicates": False, "zone": None}
 """The values that force nothing."""
 
 
 def forces_reading(function: Callable[..., object]) -> Callable[..., object]:
-    """Add the options of `FORCING` to a command; used as a decorator.
+    """Add the options of `FORCING`, and --max-memory, to a command; used as a decorator.
 
     They hold while the command runs; the command does not get them.
     """
 
     @functools.wraps(function)
     def command(*arguments: object, **values: object) -> object:
+        from parsers import force_reading, limit_memory
+
+        context, most_bytes = click.get_current_context(), values.pop("max_memory")
+        assert most_bytes is None or isinstance(most_bytes, int)
+        context.with_resource(limit_memory(most_bytes))
         forced = {name: value for name, unforced in _UNFORCED.items() if (value := values.pop(name)) != unforced}
         if forced:
-            from parsers import force_reading
-
-            click.get_current_context().with_resource(force_reading(**forced))
+            context.with_resource(force_reading(**forced))
         return function(*arguments, **values)
 
-    for add in reversed(FORCING.values()):
+    for add in reversed((*FORCING.values(), _MAX_MEMORY)):
         command = add(command)
     return command
 

@@ -38,7 +38,6 @@ size of captures without payload (docs/benchmarks.md)."""
 LARGE_BYTES = 8 << 20
 """Size in bytes from which a capture is large: the segments of a smaller one take some megabytes, and little
 time. Not measured."""
-_CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 UNREADABLE = (FormatError, InputError, UnknownFormatError)
 """Errors of one file, in contrast to errors of the installation."""
@@ -107,15 +106,10 @@ class Inputs:
         """A text that says why the captures are not completely held in memory; empty if they are."""
         paths = [path for point in self.points for path in point.paths]
         stored = sum(Path(path).stat().st_size for path in paths if Path(path).is_file())
-        try:
-            there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        except (ValueError, OSError, AttributeError):  # the system does not say
+        usable = parsers.usable_memory_bytes()
+        if usable is None or stored <= MOST_OF_MEMORY * usable:
             return ""
-        with contextlib.suppress(OSError, ValueError):  # no such limit
-            there = min(there, int(_CGROUP.read_text("ascii")))
-        if stored <= MOST_OF_MEMORY * there:
-            return ""
-        return f"{size(stored)} are more than half of the memory ({size(there)})"
+        return f"{size(stored)} are more than half of the memory that may be used ({size(usable)})"
 
     @property
     def one_file(self) -> str:

@@ -70,6 +70,10 @@ class Need(Enum):
     """Segments; connections are counted at the first access."""
 
 
+_PACKET_BYTES = {Need.NUMBERS: 110, Need.SEGMENTS: 500, Need.PACKETS: 110}
+"""Memory that is planned for each packet, as a diagnosis takes it of most captures (docs/benchmarks.md)."""
+
+
 def read(  # noqa: PLR0913  # what a user may choose
     *inputs: Inputs | str | os.PathLike[str],
     need: Need = Need.SEGMENTS,
@@ -142,6 +146,8 @@ def read(  # noqa: PLR0913  # what a user may choose
         counted = _counted(named, only, progress)
         if counted is not None:
             return counted
+    most = None if max_packets is None else max_packets * len(named.points)
+    parsers.check_memory([path for point in named.points for path in point.paths], _PACKET_BYTES[need], most)
     return _kept(named, need, window, max_packets, progress, meanwhile)
 
 

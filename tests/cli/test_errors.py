@@ -342,7 +342,7 @@ def test_a_report_needs_no_plotly(tmp_path: Path, capture: Path) -> None:
 
 def test_out_of_memory_is_one_line(tmp_path: Path, capture: Path) -> None:
     done = run("analyze", capture, status=1, env=_with_a_bug(tmp_path, "MemoryError"))
-    assert done.stderr == "Error: out of memory; read fewer packets with --max-packets N\n"
+    assert done.stderr == "Error: out of memory; read fewer packets with --max-packets N, or raise --max-memory\n"
 
 
 def test_a_thread_that_cannot_be_started_is_no_bug(tmp_path: Path) -> None:

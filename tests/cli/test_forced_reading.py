@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
+import resource
 import shutil
+import struct
 from datetime import datetime
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -23,7 +27,7 @@ from multitracer.cli._program import cli
 from multitracer.cli._reading import FORCING
 from multitracer.errors import InputError
 from multitracer.report.write import Request
-from parsers import force_reading, forced_reading
+from parsers import _memory, force_reading, forced_reading, limit_memory, usable_memory_bytes
 from tests.cli.program import call, run
 from tests.conftest import SAMPLES
 from tests.parsers import frames as build
@@ -52,7 +56,11 @@ def _commands(group: click.Command, name: str = "") -> Iterator[tuple[str, click
 
 
 def test_every_command_that_reads_captures_has_all_of_them() -> None:
-    lacking = {name for name, command in _commands(cli) if not {*FORCING} <= {each.name for each in command.params}}
+    lacking = {
+        name
+        for name, command in _commands(cli)
+        if not {*FORCING, "max_memory"} <= {each.name for each in command.params}
+    }
     assert lacking == _NO_CAPTURE
 
 
@@ -207,3 +215,71 @@ def test_a_manifest_that_names_no_zone_is_passed_over(local_log: Path) -> None:
 def test_a_zone_that_does_not_exist_is_refused(local_log: Path) -> None:
     done = run("diagnose", local_log, "--zone", "Mars/Olympus", status=2)
     assert "'Mars/Olympus' is not a time zone" in done.stderr
+
+
+# --- memory ---
+
+
+@pytest.fixture(scope="module")
+def packets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """200,000 packets of 40,000 connections."""
+    path = tmp_path_factory.mktemp("memory") / "a.pcap"
+    record = struct.Struct("<IIII")
+    with path.open("wb") as file:
+        file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 101))
+        for number in range(200_000):
+            connection, step = divmod(number, 5)
+            segment = build.tcp(seq=1000 + step, ack=1, flags=0x18 if step else 0x02, sport=2000 + connection)
+            packet = build.ipv4(segment)
+            file.write(record.pack(build.EPOCH_S, 1000 * number, len(packet), len(packet)) + packet)
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["diagnose", "report", "analyze --fairness", "plot", "export xplot"])
+def test_what_will_not_fit_into_the_memory_is_not_begun(command: str, packets: Path, tmp_path: Path) -> None:
+    output = () if command == "diagnose" else ("-o", tmp_path / "out")
+    done = run(*command.split(), packets, "--max-memory", "130M", *output, status=1)
+    assert done.stderr == (
+        f"Error: {packets}: some 200,000 packets need about 200 MB of memory, but 130 MB may be used; read fewer with "
+        "--max-packets N, raise --max-memory, or use analyze --stream\n"
+    )
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_what_was_not_foreseen_ends_at_the_limit_with_a_sentence(packets: Path, tmp_path: Path) -> None:
+    squeezed = tmp_path / "a.pcap.gz"
+    squeezed.write_bytes(gzip.compress(packets.read_bytes() + bytes(400_000_000), 1))  # zeros are no packets
+    words = ("analyze", "--no-stream", "--csv", squeezed, "-o", tmp_path / "a.csv")
+    done = run(*words, "--max-memory", "70M", status=1)
+    assert done.stderr == "Error: out of memory; read fewer packets with --max-packets N, or raise --max-memory\n"
+    assert list(tmp_path.iterdir()) == [squeezed]
+    run("diagnose", packets, "--max-memory", "1G")
+
+
+def test_the_limit_of_memory_ends_with_the_command(packets: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    with limit_memory(3_000_000_000):
+        assert resource.getrlimit(resource.RLIMIT_DATA)[0] == usable_memory_bytes() == 3_000_000_000
+        with limit_memory(None):
+            assert resource.getrlimit(resource.RLIMIT_DATA)[0] <= 3_000_000_000
+    call("inspect", packets)
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+    usable = usable_memory_bytes()
+    assert usable is not None
+    assert 0 < usable < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def test_free_memory_is_that_of_the_control_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_memory, "_CGROUP", tmp_path)
+    machine = _memory.free_memory_bytes()
+    assert machine is not None
+    (tmp_path / "memory.max").write_text("60000000\n")
+    (tmp_path / "memory.current").write_text("20000000\n")
+    assert _memory.free_memory_bytes() == 40_000_000
+    assert usable_memory_bytes() == 32_000_000
+    (tmp_path / "memory.max").write_text("max\n")
+    again = _memory.free_memory_bytes()
+    assert again is not None
+    assert again > 40_000_000
