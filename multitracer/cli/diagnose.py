@@ -74,21 +74,21 @@ def _needs(inputs: Inputs) -> Sequence[str]:
     return _NEEDS if len(inputs.points) < 2 else (*_NEEDS, *_NEEDS_OF_CLOCKS)
 
 
-def _document(diagnosis: Diagnosis, *, intervals: bool = False) -> Document:
+def _document(diagnosis: Diagnosis, *, intervals: bool = False, stages: bool = True) -> Document:
     transfer = diagnosis.transfer
     ends = transfer.at_sender.capture.analysis.ends(transfer.at_sender.connection)
     sender, receiver = (ends.source, ends.destination)[:: -1 if transfer.reverse else 1]
     files = transfer.at_sender.capture.tables.files
     duplicates = [file.duplicates.sentence for file in files if file.duplicates is not None]
     return {"connection": transfer.at_sender.number, "sender": sender, "receiver": receiver, "duplicates": duplicates,
-            **diagnosis.document(intervals=intervals)}  # fmt: skip
+            **diagnosis.document(intervals=intervals, stages=stages)}  # fmt: skip
 
 
 def _show(sheet: Page, diagnosis: Diagnosis) -> None:
     from multitracer.diagnosis.diagnose import channel_use
     from multitracer.diagnosis.sentence import LIMIT_COLUMNS, rows_in_words
 
-    document = _document(diagnosis)
+    document = _document(diagnosis, stages=False)  # no stage is shown
     if diagnosis.trust != "good":
         from multitracer.cli._summary import show_trust
 

@@ -330,8 +330,16 @@ class Diagnosis:
         dtypes = {column.name: column.dtype for column in FINDINGS}
         return Table(FINDINGS, {name: np.array(v, dtype=dtypes[name]) for name, v in columns.items()})
 
-    def document(self, *, intervals: bool = False) -> Document:
-        """Return what `multitracer diagnose --json` writes (docs/diagnose.schema.json)."""
+    def document(self, *, intervals: bool = False, stages: bool = True) -> Document:
+        """Return what `multitracer diagnose --json` writes (docs/diagnose.schema.json).
+
+        Parameters
+        ----------
+        intervals : bool
+            Also return each interval of the transfer with its limit.
+        stages : bool
+            Return the stages of the group's chain, which are many for small exchanges.
+        """
         headline, radio = self.headline, next(iter(self.causes), None)
         listed = {"intervals": self._intervals(radio)} if intervals else {}
         return {
@@ -364,7 +372,7 @@ class Diagnosis:
                 for each in self.limited.shares
             ],
             **listed,
-            "group": self.group.document(),
+            "group": self.group.document(stages=stages),
             "incidents": [
                 {
                     **self._kind_time_and_cost(each),

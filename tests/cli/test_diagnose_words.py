@@ -1,10 +1,17 @@
-"""What `diagnose` calls the rows that its findings rest on."""
+"""What `diagnose` calls the rows that its findings rest on, and what its text costs."""
 
 from __future__ import annotations
 
+import io
 import json
+import tracemalloc
 from typing import TYPE_CHECKING
 
+from multitracer.cli._output import Page
+from multitracer.cli.diagnose import _show
+from multitracer.diagnosis.diagnose import explain
+from multitracer.recording.read import read
+from tests.benchmarks.growth import write_order
 from tests.cli.program import call
 
 if TYPE_CHECKING:
@@ -17,3 +24,19 @@ def test_rows_of_the_only_capture_are_named_after_its_end(sample_sender: Path, s
         lines = [line for line in call("diagnose", capture).stdout.splitlines() if "evidence:" in line]
         assert lines
         assert all(place.startswith(f"{end}:") for line in lines for place in line.split()[1:])
+
+
+def test_the_text_of_many_exchanges_takes_no_memory_for_each(tmp_path: Path) -> None:
+    """Each packet answers the one before: the stages of the chain took 330 bytes a packet, and none is shown."""
+    write_order(str(tmp_path / "a.pcap"), "alternating_directions", 20_000)
+    diagnosis, shown = explain(read(tmp_path / "a.pcap")), io.StringIO()
+    assert diagnosis.headline
+    tracemalloc.start()
+    try:
+        _show(Page(shown), diagnosis)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert "what limited it" in shown.getvalue()
+    assert peak_bytes < 200 * 20_000
+    assert len(diagnosis.document()["group"]["chain"]) > 10_000

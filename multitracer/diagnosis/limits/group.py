@@ -214,8 +214,11 @@ class ConnectionGroup:
                 chain.append(each)
         return [stage for each in reversed(chain) for stage in each.stages]
 
-    def document(self) -> Document:
-        """Return the group as `diagnose --json` writes it."""
+    def document(self, *, stages: bool = True) -> Document:
+        """Return the group as `diagnose --json` writes it; without `stages` its chain is empty.
+
+        A connection of many small exchanges has a stage or two for each of them, 330 bytes each.
+        """
         first = min(each.begin_ns for each in self.members)
         speed = self.longest.transfer.speed / NS_PER_S
         return {
@@ -232,7 +235,7 @@ class ConnectionGroup:
                 {"connection": each.connection, "stage": each.stage,
                  "begin_s": round((each.begin_ns - first) * speed, 6),
                  "end_s": round((each.end_ns - first) * speed, 6)}
-                for each in self.chain
+                for each in (self.chain if stages else ())
             ],
         }  # fmt: skip
 
