@@ -6,6 +6,8 @@ import functools
 import importlib
 import pkgutil
 import re
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -123,6 +125,16 @@ def _external(point: EntryPoint, *, taken: Container[str]) -> Collector:
             "is not allowed; use letters and digits"
         )
     return replace(collector, check=functools.partial(_check, collector))
+
+
+def check_alone(program: str) -> None:
+    """Run a program in a process of its own; raise PreflightError with the last line of its error."""
+    guarded = f"from collectors._options import run\ndef main(_):\n    {program}\nrun(main)"
+    command = [sys.executable, "-c", guarded]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["the trial wrote no message"]
+        raise PreflightError(lines[-1].removeprefix("Error: "))
 
 
 def _check(collector: Collector) -> None:

@@ -23,11 +23,15 @@ if TYPE_CHECKING:
 _MOUNT_POINT = Path("/sys/kernel/tracing")
 _NAME = re.compile(r"multitracer-(\d+)-(\d+)")
 _COUNTER = re.compile(r"^(overrun|commit overrun|dropped events): (\d+)$", re.MULTILINE)
+_CLONE_NEWNS, _MS_REC, _MS_SLAVE = 0x0002_0000, 1 << 14, 1 << 19
+"""Of unshare(2) and mount(2): later mounts of the machine appear in the namespace, and none of it outside."""
 _START_TIME_FIELD = 19  # of /proc/PID/stat behind the name, from 0: starttime in clock ticks
 
 
 def tracefs() -> Path:
-    """Return the mount point of tracefs; mount it at the default path if necessary.
+    """Return the mount point of tracefs; if necessary mount it, in a mount namespace of this thread alone.
+
+    What is mounted so ends with the process, however it ends; the machine's mounts stay as they are.
 
     Raises
     ------
@@ -53,7 +57,8 @@ def _mounted() -> Path | None:
 
 def _mount() -> Path:
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mount(b"tracefs", bytes(_MOUNT_POINT), b"tracefs", 0, None) != 0:
+    is_private = libc.unshare(_CLONE_NEWNS) == 0 and libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None) == 0
+    if not is_private or libc.mount(b"tracefs", bytes(_MOUNT_POINT), b"tracefs", 0, None) != 0:
         why = os.strerror(ctypes.get_errno())
         raise PreflightError(
             f"{_MOUNT_POINT}: tracefs is not mounted ({why}); run as root: `mount -t tracefs tracefs {_MOUNT_POINT}`"

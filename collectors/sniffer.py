@@ -11,13 +11,12 @@ import contextlib
 import ctypes
 import socket
 import struct
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from collectors._collector import Collector
+from collectors._collector import Collector, check_alone
 from collectors._log import Log, clock_reading
 from collectors._options import header, parser, run
 from collectors._ready import ready
@@ -211,12 +210,7 @@ def check() -> None:
 
     A process of its own tries it: scapy is GPL, and no other process of MultiTracer loads it.
     """
-    program = "from collectors._options import run; from collectors.sniffer import FILTER, Link"
-    command = [sys.executable, "-c", f"{program}; run(lambda _: Link('any', FILTER).close())"]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["the trial wrote no message"]
-        raise PreflightError(lines[-1].removeprefix("Error: "))
+    check_alone("from collectors.sniffer import FILTER, Link; Link('any', FILTER).close()")
 
 
 COLLECTOR = Collector(

@@ -17,7 +17,7 @@ import time
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from collectors._collector import Collector
+from collectors._collector import Collector, check_alone
 from collectors._log import Log, clock_reading, line
 from collectors._options import header, parser, run
 from collectors._ready import ready
@@ -157,8 +157,11 @@ def _preflight() -> Path:
 
 
 def check() -> None:
-    """Raise PreflightError if the kernel's TCP cannot be traced."""
-    _preflight()
+    """Raise PreflightError if the kernel's TCP cannot be traced.
+
+    A process of its own tries it, because it may have to mount tracefs.
+    """
+    check_alone("from collectors.tcp_probe import _preflight; _preflight()")
 
 
 COLLECTOR = Collector(

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from collectors._tracefs import tracefs
+from multitracer.errors import PreflightError
 from multitracer.recording.read import read
 from tests.recorder.capturing import PATIENCE_S, capturing, command, manifest, until
 
@@ -64,6 +66,7 @@ def test_payload_arrives_as_fast_as_the_map_says(tmp_path: Path) -> None:
 def test_killed_rehearsal_leaves_nothing_after_five_seconds(load: int, tmp_path: Path) -> None:
     folder, temporary = tmp_path / "drive", tmp_path / "tmp"
     temporary.mkdir()
+    before = _tracefs_outside()
     popen = {"env": os.environ | {"TMPDIR": str(temporary)}, "preexec_fn": lambda: os.nice(19)}
     with capturing(folder, "--rehearse", "--seed", 4, "--without", "rlp", **popen) as child:
         until((folder / "fixed" / "tcp-0.pcap").exists)
@@ -75,6 +78,7 @@ def test_killed_rehearsal_leaves_nothing_after_five_seconds(load: int, tmp_path:
             until(lambda: not _processes_with(temporary), patience_s=5)
         assert list(temporary.iterdir()) == []
         assert not _trace_instances() & instances
+        assert _tracefs_outside() == before
     document = manifest(folder)
     assert (document["rehearsed_seed"], list(document["hosts"])) == (4, ["mobile", "fixed"])
     assert read(folder).inputs.warnings == []
@@ -95,8 +99,15 @@ def _is_downloading(temporary: Path) -> bool:
 
 
 def _trace_instances() -> set[Path]:
-    """Return the kernel's trace instances of this program."""
-    return set(Path("/sys/kernel/tracing/instances").glob("multitracer-*"))
+    """Return the kernel's trace instances of this program; the mount is that of this process alone."""
+    with contextlib.suppress(PreflightError):
+        return set((tracefs() / "instances").glob("multitracer-*"))
+    return set()
+
+
+def _tracefs_outside() -> list[str]:
+    """Return the mounts of tracefs of the process that started the tests, in the machine's mount namespace."""
+    return [line for line in Path(f"/proc/{os.getppid()}/mounts").read_text().splitlines() if "tracefs" in line]
 
 
 @contextlib.contextmanager
