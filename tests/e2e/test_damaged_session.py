@@ -138,7 +138,6 @@ def _pages(hostile: Path, campaign: Path, folder: Path) -> Iterator[str]:
     commands: dict[str, list[str | Path]] = {
         "report": ["report", hostile],
         "plot": ["plot", hostile],
-        "drive": ["plot", "--series", "Radio_rsrp", hostile],
         "compare": ["compare", campaign, "--by", "operator"],
     }
     for name, command in commands.items():
@@ -184,7 +183,7 @@ def test_no_text_of_a_session_reaches_a_terminal_or_is_a_formula(
     hostile: Path, hostile_campaign: Path, tmp_path: Path
 ) -> None:
     texts = [
-        call("inspect", hostile), call("analyze", hostile), call("diagnose", hostile), call("correlate", hostile),
+        call("inspect", hostile), call("analyze", hostile), call("diagnose", hostile),
         call("export", "series", "-o", tmp_path / "series", hostile),
         call("campaign", "query", hostile_campaign, "FROM sessions"), call("campaign", "status", hostile_campaign),
     ]  # fmt: skip
