@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from multitracer.analysis.comparison.sides import ComparedQuantity, Sides, Sums
 from multitracer.campaign.bucket import store_at
 from multitracer.campaign.catalogue import Catalogue
+from multitracer.campaign.discovery import temporary_folder
 from multitracer.campaign.query import query
 from multitracer.campaign.run import run
 from multitracer.campaign.upkeep import failures
@@ -152,7 +152,8 @@ def _catalogue(place: str | Catalogue, shown: Callable[[CampaignProgress], None]
     if store_at(place).is_campaign:
         yield Catalogue(place)
         return
-    with tempfile.TemporaryDirectory(prefix="multitracer-compare-") as folder:
+    with temporary_folder() as temporary:
+        folder = f"{temporary}/campaign"
         if not run([place], folder, shown=shown).done:
             raise InputError(f"{portable(place)}: no session found; name a folder with captures or logs")
         catalogue = Catalogue(folder)

@@ -278,7 +278,6 @@ MOST_ENTRIES = 100 * MAX_FILES
 _HEAD = 64 << 10
 """Number of bytes fetched of an object to detect its format, which needs 4096 decompressed bytes."""
 _PREFIX = "multitracer-session-"
-_LOCK = ".lock"
 _YOUNG_S = 60.0
 """Age in s below which a temporary folder may not be locked yet by its maker. Not measured."""
 
@@ -364,7 +363,7 @@ class RemoteCandidate(Candidate):
             If the session changes meanwhile, the disk has not enough space, or reading fails.
         """
         listed = self.listed or self._now()
-        with _temporary() as folder:
+        with temporary_folder() as folder:
             try:
                 yield Candidate(tuple(self._fetched(folder, listed)))
             except StoreError:
@@ -492,7 +491,7 @@ class _Listing:
 
     def _is_log(self, item: Item) -> bool:
         """Return whether an object is a capture or a log that a parser reads, judged by its first bytes."""
-        with _temporary() as folder:
+        with temporary_folder() as folder:
             head = Path(folder) / "head"
             try:
                 head.write_bytes(self._remote.read(item.name, 0, min(item.size, _HEAD)))
@@ -505,18 +504,29 @@ class _Listing:
 
 
 @contextlib.contextmanager
-def _temporary() -> Iterator[str]:
-    """Yield a temporary folder for the `with` block; folders of killed processes are removed first."""
+def temporary_folder() -> Iterator[str]:
+    """Yield a temporary folder for the `with` block; folders of killed processes are removed first.
+
+    The folder itself is locked; the kernel releases the lock when this process ends.
+    """
     _remove_left()
-    with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder, open(f"{folder}/{_LOCK}", "wb") as lock:  # noqa: PTH123
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield os.path.realpath(folder)
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield os.path.realpath(folder)
+        finally:
+            os.close(lock)
 
 
 def _remove_left() -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError), (folder / _LOCK).open("rb") as lock:
-            status = folder.lstat()
-            if status.st_uid == os.getuid() and time.time() - status.st_mtime > _YOUNG_S:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # a link, somebody else's, in use, or removed just now
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                status = os.fstat(lock)
+                if status.st_uid == os.getuid() and time.time() - status.st_mtime > _YOUNG_S:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)

@@ -103,7 +103,7 @@ def test_names_in_a_bucket_lead_nowhere(
     with candidate.here() as here:
         held = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
         assert here.paths[0].startswith(str(tmp_path))
-    assert set(held) == {".lock", "manifest.json"}
+    assert set(held) == {"manifest.json"}
     assert list(tmp_path.iterdir()) == [], "the copy goes"
 
 

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -141,3 +147,22 @@ def test_what_cannot_be_compared_is_one_sentence(args: tuple[str, ...], sentence
 def test_one_side_without_a_label_is_wrong_usage(place: Path) -> None:
     call("compare", place, status=2)
     call("compare", place, place, "--by", "operator", status=2)
+
+
+def test_the_next_comparison_removes_the_folder_of_a_killed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sides = [make_session(tmp_path / name, number).parent for number, name in enumerate(("a/0", "b/0"))]
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    environment = os.environ | {"TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
+    child = subprocess.Popen([sys.executable, "-m", "multitracer", "compare", *map(str, sides)], env=environment)
+    while not list(temporary.iterdir()) and child.poll() is None:
+        time.sleep(0.001)
+    child.kill()
+    assert child.wait() == -signal.SIGKILL
+    (left,) = temporary.iterdir()
+    os.utime(left, (0, 0))  # a folder of less than a minute may belong to a program that just begins
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    call("compare", *sides)
+    assert list(temporary.iterdir()) == []
