@@ -2,7 +2,7 @@
 
 First in real time: every collector under the supervisor, with the rehearsed modem, GPS and traffic. Then fast
 forward: the whole recorder, until modem and GPS have as many readings as in so many hours, as fast as they come;
-probes and readings of the clocks and of TCP's state come as often as they can, and captures are cut into files of
+probes and readings of the clocks come as often as they can, and captures are cut into files of
 1 MB. Memory must stay flat, no descriptor may leak, no collector die, no log be of another size than documented, and
 the session must be complete; log sizes and the cost of a core are printed.
 """
@@ -91,11 +91,11 @@ def fast_forward(hours: float, folder: Path) -> list[str]:
 
 def record(session: Path, modem: Path, gps: Path) -> None:
     """Run the recorder with every collector that works here, each as fast as it can."""
-    options = {
+    options: dict[str, tuple[str, ...]] = {
         "modem": ("--device", str(modem), "--hz", "500"),
         "gps": ("--device", str(gps)),
         "host_clock": ("--every", "0.005"),
-        "tcp_info": ("--hz", "200"),
+        "tcp_info": (),
         "tcpdump": ("--interface=lo", "--file-mb=1"),
         "tcp_probe": (),
     }
