@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # it records all bundled scenarios, for others too
 def test_the_table_of_scenarios_is_what_they_show(shared_runs: SharedRuns) -> None:
     made = table(lambda scenario: shared_runs.session(scenario).summary)
     assert written() == made, "run: python -m tests.lab.simulator.reference"
