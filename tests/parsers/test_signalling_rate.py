@@ -1,4 +1,4 @@
-"""How long many messages take: a drive of two hours is dissected in less than a minute."""
+"""How long many messages take: a drive of two hours, 100,000 of them, is dissected in less than a minute."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.parsers.signalling_messages import MESSAGES, capture, version_2
 if TYPE_CHECKING:
     from pathlib import Path
 
-COUNT = 100_000
-LONGEST_S = 60.0
-"""Of processor time, tshark's and ours, so that others on the machine do not count; some 15 here."""
+COUNT = 20_000
+LONGEST_S = 12.0
+"""Of processor time, tshark's and ours, so that others on the machine do not count; some 3 here."""
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("tshark"), reason="needs tshark")
-def test_a_hundred_thousand_messages_take_less_than_a_minute(tmp_path: Path) -> None:
+def test_a_fifth_of_the_messages_of_a_drive_takes_less_than_a_fifth_of_a_minute(tmp_path: Path) -> None:
     path = tmp_path / "many.pcap"
     datagrams = [version_2(name) for name in MESSAGES]
     path.write_bytes(capture(*(datagrams[n % len(datagrams)] for n in range(COUNT))))

@@ -151,7 +151,7 @@ def test_at_most_so_many_are_drawn_the_chosen_one_first() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [20_000])
+@pytest.mark.parametrize("number", [4_000])
 def test_a_capture_that_talks_much_is_cut_short(number: int) -> None:
     source = SourceFile(
         "made.pcap",
