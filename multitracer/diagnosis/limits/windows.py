@@ -30,7 +30,7 @@ send buffers."""
 _NEARLY_MOST, _NEAR_WINDOW = 0.9, 0.8
 """Minimum ratio of that quantile of a constant flight to the window offered, at the receiver: at least 0.99 of 34 full
 windows, at most 0.44 of 70 others."""
-_SILENT_ROUNDS = 3
+_EMPTY_ROUNDS = 3
 """A receiver knows the shortest round trip: this many in a row may be without sends where the path's delay varies."""
 _SMOOTHED = 5  # rounds: their median drops two heights that ticks misplaced. Not measured alone
 _WOKEN_NS = 5 * NS_PER_MS  # a program that is woken writes within this time on a busy host. Not measured
@@ -166,7 +166,7 @@ def steady_flight(seen: Observed, missing: Spans) -> Spans:
         around = np.lib.stride_tricks.sliding_window_view(padded, _SMOOTHED)
         top = np.where(top > 0, np.median(around, axis=1).astype(np.int64), 0)
         last = np.maximum.accumulate(np.where(top > 0, np.arange(len(top)), 0))
-        top = np.where(np.arange(len(top)) - last <= _SILENT_ROUNDS, top[last], 0)
+        top = np.where(np.arange(len(top)) - last <= _EMPTY_ROUNDS, top[last], 0)
     return _constant(top, time[0] + number * width, seen)
 
 
