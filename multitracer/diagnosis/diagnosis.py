@@ -75,7 +75,6 @@ SCHEMA = "multitracer.diagnose/2"
 _DIGITS = 6  # microseconds, finer than most capture clocks
 _MOST_SHOWN = 20
 """Maximum number of findings in the notebook view."""
-_NO_FAULT = "No known fault was found."
 _FLOW = 0.1
 """Minimum ratio of the other direction's bytes to those of the transfer at which it is a flow of its own, not requests
 or answers, whose losses are the transfer's. Not measured."""
@@ -312,7 +311,8 @@ class Diagnosis:
         shares = self.limited.shares
         waited_s = sum(row.seconds for row in shares if row.limit is Limit.RECOVERY or row.part is LimitSubtype.REPAIR)
         is_short = waited_s <= _MIN_REPAIR * self.limited.total_s
-        return _NO_FAULT if is_short else f"{_NO_FAULT[:-1]} that explains what was lost and sent again."
+        what = "beside what limited it" if is_short else "that explains what was lost and sent again"
+        return f"No known fault was found {what}."
 
     def table(self) -> Table:
         """Return the table FINDINGS: one row per finding."""

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.analysis.group import has
+from multitracer.captured import Flag
 from multitracer.diagnosis.held import idle_gaps_s, link_in_words
 from multitracer.diagnosis.limits.at_sender import opening
 from multitracer.diagnosis.limits.limited import shown_s, stretches
@@ -43,6 +45,9 @@ WORTH_SAYING = 0.1
 """Minimum share of T for which a limit other than the largest is named (limits.md)."""
 ENDED_IN = "It ended in "
 """Begin of the sentence about an outage that the connection did not survive."""
+_AS_LARGE = 2 / 3
+"""Minimum ratio of the next limit to the largest from which on its remedy is told, too. Not measured."""
+_PROGRAM = Limit.APPLICATION
 MOSTLY = 0.5
 """Minimum share for which a sentence begins with "Mostly" (limits.md)."""
 
@@ -58,7 +63,8 @@ class Advice(NamedTuple):
     """The subtype of the limit; None: any."""
 
 
-_POLICED_HELP = "the contract's rate, shaping instead of policing, or a sender that paces"
+_CONTRACT_HELP = "a higher rate in the contract; shaping instead of policing"
+_POLICED_HELP = "a sender that paces, shaping instead of policing, or a higher rate in the contract"
 _SMALL_MTU_HELP = "ICMP messages that pass, or a smaller MSS at the tunnel: large packets vanish"
 _FULL_QUEUE_HELP = "an AQM that marks (ECN), or another congestion control: a full queue lost packets"
 ADVICE = tuple(
@@ -83,7 +89,8 @@ ADVICE = tuple(
          "a faster interface of the sender's host (its modem, or the limit that is set on it)"),
         (Limit.LINK, "", LimitSubtype.ACKS,
          "less traffic in the direction of the ACKs (an upload of one's own), or a shorter queue there (AQM)"),
-        (Limit.LINK, "policed", None, _POLICED_HELP),
+        (Limit.LINK, "policed pacing", None, f"{_CONTRACT_HELP} would only lose fewer packets"),
+        (Limit.LINK, "policed", None, f"{_CONTRACT_HELP}, or a sender that paces, would only lose fewer packets"),
         (Limit.LINK, "radio", None, "a faster link, a better cell or fewer users"),
         (Limit.LINK, "", None, "a faster link, or less other traffic on it"),
         (Limit.RECOVERY, "policer", None, _POLICED_HELP),
@@ -225,10 +232,21 @@ def headline_of(limited: Limited, facts: frozenset[str] = frozenset(), radio: Ra
     named = {each for each, other in others.items() if other >= WORTH_SAYING and each[0] not in of_radio.limits}
     rest = [_also(limited, *each, other) for each, other in others.items() if each in named]
     helps = "; ".join(dict.fromkeys(remedy(limit, row.part, _facts_here(facts, limited, row)) for row in parts))
+    helps += _help_of_next(limited, {each: sums[each] for each in named}, share, facts)
     last = _last_words(limited, {key} | named | {each for each in others if each[0] in of_radio.limits})
     sentence = " ".join(filter(None, [first, of_radio.more, *others_of_it, *rest, last]))
     helps, cause = of_radio.help or helps, of_radio.cause
     return Headline(limit, capture, share, own[0].confidence, sentence, helps, cause, parts[0].reverse)
+
+
+def _help_of_next(limited: Limited, named: dict[tuple[Limit, bool], float], share: float, facts: frozenset[str]) -> str:
+    """Return the remedy of the next limit, to follow that of the largest; "" if it is much smaller than that."""
+    (limit, reverse), next_share = next(iter(named.items()), ((Limit.UNKNOWN, False), 0.0))
+    if limit is Limit.UNKNOWN or next_share < _AS_LARGE * share:
+        return ""
+    row = next(row for row in limited.shares if row.limit is limit and (row.reverse == reverse or limit is _PROGRAM))
+    noun = _noun(limited, limit, row.part, reverse=row.reverse)
+    return f"; for {noun} ({next_share:.0%}): {remedy(limit, row.part, _facts_here(facts, limited, row))}"
 
 
 def _facts_here(facts: frozenset[str], limited: Limited, row: LimitShare) -> frozenset[str]:
@@ -530,7 +548,7 @@ def what_happened(limited: Limited, limit: Limit, part: LimitSubtype) -> str:
     if limit is Limit.RECEIVER_WINDOW and part is LimitSubtype.ZERO:
         return f"it had no room for a segment for {lasted(seconds)}"
     return {
-        Limit.HANDSHAKE: f"it took {_opened(limited, seconds)}",
+        Limit.HANDSHAKE: f"it took {_opened(limited, seconds)}{_tried(limited)}",
         Limit.OUTAGE: f"nothing came through for {lasted(seconds)}, in {count(len(lengths), 'gap')}",
         Limit.RECOVERY: f"new data waited {lasted(seconds)} for it, {count(len(lengths), 'time')}",
         Limit.RECEIVER_WINDOW: f"data in flight filled it for {lasted(seconds)}",
@@ -564,6 +582,14 @@ def at_rate(limited: Limited) -> str:
         return f", at {middle}"
     number, _, unit = low.partition(" ")
     return f", at {middle} ({number if high.endswith(f' {unit}') else low} to {high})"
+
+
+def _tried(limited: Limited) -> str:
+    """Return a clause that counts the SYNs of the initiator, in the capture that has most; "" if one was enough."""
+    tables = [each for each in (limited.transfer.sender, limited.transfer.receiver) if each is not None]
+    opens = (has(each["flags"], Flag.SYN) & ~has(each["flags"], Flag.ACK) for each in tables)
+    syns = max(int(np.count_nonzero(each)) for each in opens)
+    return f", because the SYN was sent {syns:,} times" if syns > 1 else ""
 
 
 def _opened(limited: Limited, seconds: float) -> str:

@@ -237,7 +237,7 @@ def test_losses_that_nothing_explains_are_told_beside_no_known_fault(tmp_path: P
         folder.mkdir()
         found = exchange.diagnosed(folder)
         told.append((kinds(found), found.no_fault))
-    assert told[0] == (told[1][0], "No known fault was found.")
+    assert told[0] == (told[1][0], "No known fault was found beside what limited it.")
     assert told[1][1] == "No known fault was found that explains what was lost and sent again."
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.diagnosis import Diagnosis
 
 KIND = "policer"
-HELP = "The contract's rate; shaping (a queue) instead of policing; pacing or BBR at the sender."
+HELP = "A higher rate in the contract. Shaping (a queue), or a sender that paces, loses fewer packets."
 _BITS = 8  # in a byte
 _OF_HOSTS = 1000.0
 """Maximum rate of a policer in Mbit/s: no policed access link is faster. Not measured."""
@@ -33,7 +33,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     # of short trains: of ACKs, which come in bunches, and of what stood in a buffer of the receiver's host it
     # is none of the link
     is_links = diagnosis.transfer.data_pairs is not None and link < _OF_HOSTS
-    can = f"can do {link:.1f} Mbit/s" if is_links else "is faster"
+    can = f"can do {link:.1f} Mbit/s or more" if is_links else "is faster"
     sentence = (
         f"A policer passes {rate:.2f} Mbit/s and drops what exceeds its burst, without delay: "
         f"{len(sent):,} packets were lost whenever it had nothing left; the link itself "
