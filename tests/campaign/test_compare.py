@@ -157,11 +157,11 @@ def test_the_next_comparison_removes_the_folder_of_a_killed_one(
     temporary.mkdir()
     environment = os.environ | {"TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
     child = subprocess.Popen([sys.executable, "-m", "multitracer", "compare", *map(str, sides)], env=environment)
-    while not list(temporary.iterdir()) and child.poll() is None:
-        time.sleep(0.001)
+    while not any(each.is_dir() for each in temporary.iterdir()) and child.poll() is None:
+        time.sleep(0.001)  # Python first tries the folder with a file
     child.kill()
     assert child.wait() == -signal.SIGKILL
-    (left,) = temporary.iterdir()
+    (left,) = (each for each in temporary.iterdir() if each.is_dir())
     os.utime(left, (0, 0))  # a folder of less than a minute may belong to a program that just begins
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     call("compare", *sides)

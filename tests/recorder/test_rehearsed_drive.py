@@ -71,7 +71,9 @@ def test_killed_rehearsal_leaves_nothing_after_five_seconds(load: int, tmp_path:
     with capturing(folder, "--rehearse", "--seed", 4, "--without", "rlp", **popen) as child:
         until((folder / "fixed" / "tcp-0.pcap").exists)
         until(lambda: _is_downloading(temporary))
-        instances = _trace_instances()
+        pids = set(_processes_with(temporary))
+        instances = {each for each in _trace_instances() if int(each.name.split("-")[1]) in pids}
+        assert instances
         with _busy_loops(load):
             child.kill()
             child.communicate()
@@ -84,18 +86,18 @@ def test_killed_rehearsal_leaves_nothing_after_five_seconds(load: int, tmp_path:
     assert read(folder).inputs.warnings == []
 
 
-def _processes_with(temporary: Path) -> set[str]:
-    """Return the command lines of the processes that have this temporary folder in their environment."""
-    commands = set()
+def _processes_with(temporary: Path) -> dict[int, str]:
+    """Return the command line of each process that has this temporary folder in its environment."""
+    commands = {}
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended, or is a zombie without an environment
             if str(temporary).encode() in (process / "environ").read_bytes():
-                commands.add((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+                commands[int(process.name)] = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
     return commands
 
 
 def _is_downloading(temporary: Path) -> bool:
-    return any("rehearsal.traffic" in each for each in _processes_with(temporary))
+    return any("rehearsal.traffic" in each for each in _processes_with(temporary).values())
 
 
 def _trace_instances() -> set[Path]:
