@@ -20,6 +20,7 @@ from multitracer.diagnosis.limits.gaps import (
     idle_gaps,
     idle_spans,
     outages,
+    writes_alone,
 )
 from multitracer.diagnosis.limits.link import Busy, busy
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype, Viewpoint
@@ -125,6 +126,9 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
     idle_gap = Spans(shown.idle_gap.begin, shown.idle_gap.end).which(begin)
     hole, out = shown.hole.spans.which(begin), shown.out.spans.which(begin)
     is_certain, none = begin < np.append(shown.out.certain_end, 0)[out], LimitSubtype.NONE
+    doubtful = shown.pace.doubtful.holds(begin)
+    if not seen.one_way and writes_alone(seen):  # one segment is no queue of its own, and lost ACKs look like one
+        doubtful[:] = True
     rules: tuple[tuple[Array, Limit, Array | int, Array | bool], ...] = (
         (shown.slow.holds(begin), Limit.SLOW_START, none, True),
         (shown.steady.holds(begin), Limit.SENDER_BUFFER, none, False),
@@ -140,7 +144,7 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
         (shown.window.zero.holds(begin), Limit.RECEIVER_WINDOW, LimitSubtype.ZERO, True),
         (shown.out.late.holds(begin), Limit.LINK, none, False),
         (hole >= 0, Limit.RECOVERY, np.append(shown.hole.part, 0)[hole], True),
-        (shown.link.spans.holds(begin), Limit.LINK, none, ~shown.pace.doubtful.holds(begin)),
+        (shown.link.spans.holds(begin), Limit.LINK, none, ~doubtful),
         (shown.link.by_bucket.holds(begin), Limit.LINK, LimitSubtype.POLICER, True),
         (shown.pace.host.holds(begin), Limit.LINK, LimitSubtype.HOST, True),
         (out >= 0, Limit.OUTAGE, np.append(shown.out.part, 0)[out], is_certain),
