@@ -66,6 +66,16 @@ def byte_count(text: str) -> int:
     return count
 
 
+_LEAST_MEMORY_BYTES = 64_000_000
+
+
+def memory_limit(text: str) -> int:
+    """Return the number of bytes that the value of --max-memory states, if the program itself fits into them."""
+    if (limit := byte_count(text)) < _LEAST_MEMORY_BYTES:
+        raise click.BadParameter(f"{text!r} is less than the 64M that the program itself needs")
+    return limit
+
+
 _UNIT_BYTES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 

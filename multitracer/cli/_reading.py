@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from multitracer.cli._options import EMPTY_INPUT, byte_count, debug_option
+from multitracer.cli._options import EMPTY_INPUT, debug_option, memory_limit
 from multitracer.errors import InputError
 from multitracer.recording.window import EVERYTHING, Window, WindowEdge, moment_of
 
@@ -140,7 +140,7 @@ Every command that reads captures has all of them.
 """
 _MAX_MEMORY = click.option(
     "--max-memory",
-    type=byte_count,
+    type=memory_limit,
     metavar="N",
     help="Use at most N bytes of memory (500M, 2G). Default: four fifths of what is free. A command that needs more "
     "ends with an error.",

@@ -260,6 +260,8 @@ def test_what_was_not_foreseen_ends_at_the_limit_with_a_sentence(packets: Path, 
     assert re.search(expected, done.stderr)
     assert list(tmp_path.iterdir()) == [squeezed]
     run("diagnose", packets, "--max-memory", "1G")
+    done = run("diagnose", packets, "--max-memory", "1K", status=2)
+    assert "'1K' is less than the 64M that the program itself needs" in done.stderr
 
 
 def test_the_limit_of_memory_ends_with_the_command(packets: Path) -> None:
