@@ -6,6 +6,7 @@ It drives tshark through pyshark, at some hundred packets a second; use it to lo
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import chain, islice
@@ -28,7 +29,7 @@ from parsers._ip_packets import read_records
 from parsers._packets.tunnels_seen import tunnels_are_closed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
 _TUNNELS = ("gtp", "vxlan", "geneve", "gre", "l2tp", "teredo")
 """Wireshark's names of the tunnels that --no-decap leaves closed; IP in IP is no protocol of its own there."""
@@ -50,7 +51,7 @@ class WiresharkPacket:
 
 def dissect(
     path: str | os.PathLike[str], *, display_filter: str | None = None, max_packets: int = 1000
-) -> Iterator[WiresharkPacket]:
+) -> Generator[WiresharkPacket, None, None]:
     """Yield Wireshark's description of each packet of a capture.
 
     Parameters
@@ -83,18 +84,34 @@ def dissect(
     capture = pyshark.FileCapture(
         absolute, display_filter=display_filter, keep_packets=False, custom_parameters=options or None
     )
+    started: list[Any] = []
     try:
         before = 0
         for packet in map(_dissected, islice(capture, max_packets)):
             time_ns = None if own is None else next(islice(own, packet.frame - before - 1, None), None)
             before = packet.frame
             yield packet if time_ns in (None, NOT_A_TIME) else replace(packet, time_ns=time_ns)
+        started = list(capture._running_processes)
         capture.close()
     except pyshark.tshark.tshark.TSharkNotFoundException as error:
         raise PreflightError("tshark is not installed; run sudo apt-get install tshark") from error
     except pyshark.capture.capture.TSharkCrashException as error:
+        started = started or list(capture._running_processes)
         capture._running_processes.clear()  # or its destructor raises the same once more
         raise _failure(path, display_filter, str(error)) from error
+    finally:
+        _end(capture, started or list(capture._running_processes))
+
+
+def _end(capture: Any, started: list[Any]) -> None:
+    """End tshark, and close its pipes, which pyshark leaves to the garbage collector."""
+    import asyncio  # noqa: PLC0415  # 30 ms; pyshark has imported it
+
+    with suppress(_pyshark().capture.capture.TSharkCrashException):  # it was told, or nobody reads on
+        capture.close()
+    for process in started:
+        process._transport.close()
+    capture.eventloop.run_until_complete(asyncio.sleep(0))
 
 
 def _pyshark() -> Any:

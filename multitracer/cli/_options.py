@@ -66,12 +66,12 @@ def byte_count(text: str) -> int:
     return count
 
 
-_LEAST_MEMORY_BYTES = 64_000_000
+_MIN_MEMORY_BYTES = 64_000_000
 
 
 def memory_limit(text: str) -> int:
     """Return the number of bytes that the value of --max-memory states, if the program itself fits into them."""
-    if (limit := byte_count(text)) < _LEAST_MEMORY_BYTES:
+    if (limit := byte_count(text)) < _MIN_MEMORY_BYTES:
         raise click.BadParameter(f"{text!r} is less than the 64M that the program itself needs")
     return limit
 

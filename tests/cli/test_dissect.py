@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
+import warnings
 from typing import TYPE_CHECKING
 
 import pytest
 from scapy.all import DNS, DNSQR, IP, TCP, UDP, Ether, wrpcap
 
+from parsers._wireshark import dissect
 from tests.cli.program import ENVIRONMENT, run
+from tests.conftest import SAMPLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +32,19 @@ def capture(tmp_path: Path) -> Path:
         packet.time = 1_700_000_000 + seconds
     wrpcap(str(path), packets)
     return path
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_the_pipes_of_tshark_are_closed_though_it_had_more_to_say(stopped: bool) -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", ResourceWarning)
+        packets = dissect(SAMPLES / "cellular_upload" / "mobile" / "tcp-0.pcap.gz", max_packets=5)
+        assert next(packets).frame == 1
+        assert stopped or len(list(packets)) == 4
+        packets.close()
+        del packets
+        gc.collect()
+    assert [each.message for each in told if each.category is ResourceWarning] == []
 
 
 def test_dissect_shows_the_stack_and_fields_that_wireshark_sees(capture: Path) -> None:
