@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.group import has
-from multitracer.captured import Flag
 from multitracer.diagnosis.held import idle_gaps_s, link_in_words
 from multitracer.diagnosis.limits.at_sender import opening
 from multitracer.diagnosis.limits.limited import shown_s, stretches
@@ -22,7 +20,7 @@ from multitracer.diagnosis.limits.names import (
     largest,
     summed,
 )
-from multitracer.diagnosis.packets.opening_and_end import failed_opening
+from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets, failed_opening
 from multitracer.units import NS_PER_S
 from multitracer.words import about, count, duration, rate
 
@@ -47,7 +45,6 @@ ENDED_IN = "It ended in "
 """Begin of the sentence about an outage that the connection did not survive."""
 _AS_LARGE = 2 / 3
 """Minimum ratio of the next limit to the largest from which on its remedy is told, too. Not measured."""
-_PROGRAM = Limit.APPLICATION
 MOSTLY = 0.5
 """Minimum share for which a sentence begins with "Mostly" (limits.md)."""
 
@@ -232,7 +229,7 @@ def headline_of(limited: Limited, facts: frozenset[str] = frozenset(), radio: Ra
     named = {each for each, other in others.items() if other >= WORTH_SAYING and each[0] not in of_radio.limits}
     rest = [_also(limited, *each, other) for each, other in others.items() if each in named]
     helps = "; ".join(dict.fromkeys(remedy(limit, row.part, _facts_here(facts, limited, row)) for row in parts))
-    helps += _help_of_next(limited, {each: sums[each] for each in named}, share, facts)
+    helps += _help_of_next(limited, {each: other for each, other in others.items() if each in named}, share, facts)
     last = _last_words(limited, {key} | named | {each for each in others if each[0] in of_radio.limits})
     sentence = " ".join(filter(None, [first, of_radio.more, *others_of_it, *rest, last]))
     helps, cause = of_radio.help or helps, of_radio.cause
@@ -240,11 +237,15 @@ def headline_of(limited: Limited, facts: frozenset[str] = frozenset(), radio: Ra
 
 
 def _help_of_next(limited: Limited, named: dict[tuple[Limit, bool], float], share: float, facts: frozenset[str]) -> str:
-    """Return the remedy of the next limit, to follow that of the largest; "" if it is much smaller than that."""
+    """Return the remedy of the next limit, to follow that of the largest; "" if it is much smaller than that.
+
+    `named` has the shares of the limits that the sentence names beside the largest, in descending order.
+    """
     (limit, reverse), next_share = next(iter(named.items()), ((Limit.UNKNOWN, False), 0.0))
     if limit is Limit.UNKNOWN or next_share < _AS_LARGE * share:
         return ""
-    row = next(row for row in limited.shares if row.limit is limit and (row.reverse == reverse or limit is _PROGRAM))
+    rows = (row for row in limited.shares if row.limit is limit)
+    row = next(row for row in rows if limit is Limit.APPLICATION or row.reverse == reverse)
     noun = _noun(limited, limit, row.part, reverse=row.reverse)
     return f"; for {noun} ({next_share:.0%}): {remedy(limit, row.part, _facts_here(facts, limited, row))}"
 
@@ -585,10 +586,10 @@ def at_rate(limited: Limited) -> str:
 
 
 def _tried(limited: Limited) -> str:
-    """Return a clause that counts the SYNs of the initiator, in the capture that has most; "" if one was enough."""
-    tables = [each for each in (limited.transfer.sender, limited.transfer.receiver) if each is not None]
-    opens = (has(each["flags"], Flag.SYN) & ~has(each["flags"], Flag.ACK) for each in tables)
-    syns = max(int(np.count_nonzero(each)) for each in opens)
+    """Return a clause that counts the SYNs that were needed, in the capture that has most; "" if one was enough."""
+    transfer = limited.transfer
+    tables = [each for each in (transfer.sender, transfer.receiver) if each is not None]
+    syns = max(len(HandshakeAndResets(transfer, each).needed_syns) for each in tables)
     return f", because the SYN was sent {syns:,} times" if syns > 1 else ""
 
 

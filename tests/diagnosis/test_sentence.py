@@ -221,3 +221,18 @@ def test_the_remedy_fits_what_people_reported(
     assert says in headline.sentence
     assert helps in headline.help
     assert never not in headline.help
+
+
+def test_help_is_told_against_the_next_limit_if_it_is_about_as_large() -> None:
+    told = explain(read(_RECORDINGS / "00053-outage-data" / "session")).headline
+    assert (told.limit, told.share < 0.6) == (Limit.OUTAGE, True)
+    assert told.help.endswith("; for the link (47%): a faster link, or less other traffic on it")
+    alone = explain(read(_RECORDINGS / "00109-syn-lost" / "session")).headline
+    assert "; for " not in alone.help
+
+
+def test_a_handshake_counts_the_syns_that_it_needed() -> None:
+    told = explain(read(_RECORDINGS / "30049-syn-lost" / "session")).headline
+    assert "it took 3.16 s, because the SYN was sent 4 times (" in told.sentence
+    once = explain(read(_RECORDINGS / "30008-refused" / "session")).headline
+    assert "times" not in once.sentence

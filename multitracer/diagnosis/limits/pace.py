@@ -140,9 +140,9 @@ def pace(seen: Observed, window: Spans, buffer: Spans, steady: Spans, link: Span
     if len(seen.fresh) <= _BLOCK_GAPS or seen.coarse or seen.end_ns <= seen.opened_ns:
         return Pace(none, none, none, none, none, acks, host, none)
     bursts = _bursts(seen)
-    released = seen.view is not Viewpoint.RECEIVER or _released(seen, bursts)
     if len(bursts.first) <= _BLOCK_GAPS:
         return Pace(none, none, none, none, none, acks, host, none)
+    released = seen.view is not Viewpoint.RECEIVER or _released(seen, bursts)
     constant, blocks = _constant_flight(seen, bursts), _blocks(seen, bursts)
     clock = _clock(seen, bursts, blocks, window.union(buffer).union(constant))
 
@@ -303,10 +303,7 @@ def _unechoed(seen: Observed, bursts: _Bursts) -> tuple[Array, int]:
     They echo the same one as the burst before. If such bursts are frequent, those count too that left well after the
     echoed one had arrived; the second value is by how much, in ns, else 0.
     """
-    if seen.echoed_ns is None or not seen.stamp_tick_ns:
-        return np.zeros(len(bursts.first) - 1, dtype=bool), 0
-    echoed = seen.echoed_ns[seen.fresh]
-    here, before = echoed[bursts.first[1:]], echoed[bursts.last[:-1]]
+    here, before = _echoes(seen, bursts)
     same = (here != NA) & (here == before)
     took_ns = bursts.begin[1:] - bursts.end[:-1]
     if int(took_ns[same].sum()) < _SAME_ECHO * (seen.end_ns - seen.opened_ns):
@@ -315,12 +312,21 @@ def _unechoed(seen: Observed, bursts: _Bursts) -> tuple[Array, int]:
     return same | ((here != NA) & (bursts.begin[1:] - here > late_ns)), late_ns
 
 
+def _echoes(seen: Observed, bursts: _Bursts) -> tuple[Array, Array]:
+    """Return when the ACKs that each burst (but the first), and the one before it, echo had arrived, in ns.
+
+    They are NA where that is not known.
+    """
+    if seen.echoed_ns is None or not seen.stamp_tick_ns:
+        unknown = np.full(len(bursts.first) - 1, NA, dtype=np.int64)
+        return unknown, unknown
+    echoed = seen.echoed_ns[seen.fresh]
+    return echoed[bursts.first[1:]], echoed[bursts.last[:-1]]
+
+
 def _released(seen: Observed, bursts: _Bursts) -> bool:
     """Return whether ACKs released the bursts, by the timestamps that they echo; True if nothing shows it."""
-    if seen.echoed_ns is None or not seen.stamp_tick_ns or len(bursts.first) <= 1:
-        return True
-    echoed = seen.echoed_ns[seen.fresh]
-    here, before = echoed[bursts.first[1:]], echoed[bursts.last[:-1]]
+    here, before = _echoes(seen, bursts)
     known = here != NA
     if not known.any():
         return True

@@ -108,6 +108,14 @@ class HandshakeAndResets:
         before = self.syns[times[self.syns] <= times[answer] - soonest_ns]
         return int(before[-1]) if len(before) else NA
 
+    @property
+    def needed_syns(self) -> Array:
+        """Rows of the SYNs until one was answered, without those sent while its answer was in transit: int64.
+
+        It is empty if no answer was captured.
+        """
+        return self.syns[self.syns <= self.answered_syn] if len(self.syn_acks) else self.syns[:0]
+
     def idle_ns(self, row: int) -> int:
         """Return for how long before a row nothing was outstanding, in ns; keep-alives do not count."""
         kind = np.uint32(SegmentKind.KEEP_ALIVE)

@@ -29,7 +29,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         openings["receiver"] = HandshakeAndResets(transfer, transfer.receiver)
     syns, syn_acks = {}, {}
     for name, each in openings.items():
-        syns[name] = each.syns[each.syns <= each.answered_syn] if len(each.syn_acks) else each.syns[:0]
+        syns[name] = each.needed_syns
         is_each_answer = len(each.syns) >= len(each.syn_acks)  # of a further SYN
         syn_acks[name] = each.syn_acks[:0] if is_each_answer else each.syn_acks
     for what, needed in (("SYN", syns), ("SYN-ACK", syn_acks)):
