@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from multitracer.errors import FormatError
-from multitracer.schemas.transactions import LABEL, TRANSACTIONS
+from multitracer.schemas.transactions import LABEL, LOGGED, TRANSACTIONS
 from multitracer.tables import NA, Column, Table
 from parsers._format import Format, Match
 from parsers._text.lines import LogLines
@@ -21,8 +21,7 @@ from parsers._text.times import decimal_of, natural
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_PLAIN = TRANSACTIONS.names[:-1]
-_HEADER = ",".join(_PLAIN)
+_HEADER = ",".join(LOGGED[-1])
 _LARGEST = (1 << 62) - 1
 _MOST_LABELS = 1000
 
@@ -41,11 +40,11 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         If the first line is not the header.
     """
     lines = LogLines(stream)
-    labels = _labels(next(iter(lines), ""), path)
+    plain, labels = _columns(next(iter(lines), ""), path)
     rows: list[tuple[object, ...]] = []
     for text in lines:
         try:
-            rows.append(_row(next(csv.reader([text])), labels))
+            rows.append(_row(next(csv.reader([text])), plain, labels))
         except (ValueError, csv.Error, StopIteration):
             lines.skip("no transaction")
     values: Iterable[object] = zip(*rows, strict=True) if rows else [()] * len(TRANSACTIONS.names)
@@ -55,25 +54,26 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     return {"transactions": Table(TRANSACTIONS, columns, lines.provenance(path, FORMAT.name))}
 
 
-def _labels(header: str, path: str) -> list[str]:
-    """Return the names of the labels that the header lists."""
+def _columns(header: str, path: str) -> tuple[int, list[str]]:
+    """Return how many columns are before the labels, and the names of the labels."""
     try:
-        names = next(csv.reader([header]), [])
+        names = tuple(next(csv.reader([header]), []))
     except csv.Error:  # a carriage return within the line
-        names = []
-    rest = names[len(_PLAIN) :]
-    good = tuple(names[: len(_PLAIN)]) == _PLAIN and all(name.startswith(LABEL) for name in rest)
-    if not good or len(rest) > _MOST_LABELS:
+        names = ()
+    plain = next((len(known) for known in LOGGED if names[: len(known)] == known), None)
+    rest = names[plain:]
+    if plain is None or len(rest) > _MOST_LABELS or not all(name.startswith(LABEL) for name in rest):
         raise FormatError(path, "the first line is not the header of transactions.csv", line=1)
-    return [name.removeprefix(LABEL) for name in rest]
+    return plain, [name.removeprefix(LABEL) for name in rest]
 
 
-def _row(cells: list[str], labels: list[str]) -> tuple[object, ...]:
-    plain, labelled = cells[: len(_PLAIN)], cells[len(_PLAIN) :]
-    values = [_value(column, cell) for column, cell in zip(TRANSACTIONS.columns, plain, strict=False)]
-    if len(values) != len(_PLAIN) or len(labelled) != len(labels):
+def _row(cells: list[str], plain: int, labels: list[str]) -> tuple[object, ...]:
+    if len(cells) != plain + len(labels):
         raise ValueError("the line does not have as many cells as the header")
-    words = (f"{name}={cell}" for name, cell in zip(labels, labelled, strict=True) if cell)
+    logged = TRANSACTIONS.columns[:-1]
+    texts = cells[:plain] + [""] * (len(logged) - plain)
+    values = [_value(column, cell) for column, cell in zip(logged, texts, strict=True)]
+    words = (f"{name}={cell}" for name, cell in zip(labels, cells[plain:], strict=True) if cell)
     return (*values, ";".join(words))
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 START_NS = 1_795_000_000_000_000_000
 _TIMEOUT_S = 60.0
+_MISSING = {"U": "", "i": NA, "f": np.nan}
 
 
 def transactions(
@@ -68,6 +69,7 @@ def transactions(
         "radio_readings": np.full(count, 3 if radio else NA),
         "labels": np.full(count, labels),
     }
+    columns |= {c.name: np.full(count, _MISSING[c.dtype[0]]) for c in TRANSACTIONS if c.name not in columns}
     return Table(TRANSACTIONS, {c.name: np.asarray(columns[c.name], dtype=c.dtype) for c in TRANSACTIONS})
 
 

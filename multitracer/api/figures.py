@@ -14,7 +14,7 @@ from multitracer.figures.rtt_size import cdf_figure, rtt_size_figure
 from multitracer.figures.stacked import OFFSET_BYTES, StackedView, stacked
 from multitracer.figures.time_sequence import connection_figure
 from multitracer.recording.deliveries import flow_curves
-from multitracer.recording.transactions import source_of
+from multitracer.recording.transactions import sources_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -138,7 +138,7 @@ class SessionFigures(Kept):
         return (panels if apart else overlay)(self._transports(others), size_bytes)
 
     def _transports(self, others: Sequence[SessionFigures]) -> list[Transport]:
-        transports = transports_of([source_of(each._recording) for each in (self, *others)])
+        transports = transports_of([content for each in (self, *others) for content in sources_of(each._recording)])
         if not transports:
             name = self._recording.name
             raise InputError(

@@ -20,6 +20,7 @@ from multitracer.diagnosis.segment_verdicts import segment_verdicts
 from multitracer.errors import InputError
 from multitracer.recording.deliveries import wtcp_flows, wtcp_table
 from multitracer.recording.fair_shares import fair_shares
+from multitracer.recording.transactions import transactions_of
 from multitracer.schemas.cross_layer import FAIRNESS, SHARES
 from multitracer.schemas.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.schemas.mobility import AROUND, AROUND_LIMITS, CELLS, EPOCHS, JUDGED_HANDOVERS, STRETCHES
@@ -32,8 +33,9 @@ from multitracer.tables import SEGMENTS, Column, Table
 from multitracer.wtcp import WTCP_FLOWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from multitracer.logs import HostLog
     from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
@@ -272,14 +274,16 @@ class LoggedTables(Kept):
 
     @cached_property
     def transactions(self) -> pd.DataFrame:
-        """The transactions of `measure run`; `mt.columns("transactions")`.
+        """The transactions of `measure run`, with radio and place during each; `mt.columns("transactions")`.
+
+        Readings of modem and GPS receiver are joined by time, on the client's clock (docs/session.md).
 
         Examples
         --------
         >>> set(over_tcp.transactions["outcome"]) <= {"ok", "dropped"}
         True
         """
-        return self._logged("transactions", TRANSACTIONS)
+        return self._framed(TRANSACTIONS, transactions_of(self._recording))
 
     def table(self, layer: str, name: str) -> pd.DataFrame:
         """Return a table from the logs of a layer; the table may be one that only a plug-in defines.
@@ -313,7 +317,12 @@ class LoggedTables(Kept):
 
     def _logged(self, layer: str, schema: Schema, *layers: str) -> pd.DataFrame:
         """Return the rows of a table from all logs that have it, with the host, in order of time."""
-        logs = [each for one in (layer, *layers) for each in self._recording.tables(one, schema.name)]
+        return self._framed(
+            schema, [each for one in (layer, *layers) for each in self._recording.tables(one, schema.name)]
+        )
+
+    def _framed(self, schema: Schema, logs: Sequence[tuple[HostLog, Table]]) -> pd.DataFrame:
+        """Return the rows of the tables of some logs, with the host, in order of time."""
         chunks = [
             HostTable(log.host, _within(table, self._bounds_ns), f"{log.path} ({log.format})") for log, table in logs
         ]

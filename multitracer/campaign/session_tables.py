@@ -27,6 +27,7 @@ from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.errors import MultiTracerError
 from multitracer.recording.places import places_of
 from multitracer.recording.radio_context import RadioContext
+from multitracer.recording.transactions import transactions_of
 from multitracer.schemas.mobility import JUDGED_HANDOVERS
 from multitracer.schemas.tcp import GoodputBy
 from multitracer.schemas.transactions import TRANSACTIONS
@@ -418,8 +419,7 @@ def _cells(drive: Drive, session: str) -> pa.Table:
 
 
 def _transactions(recording: Recording, session: str) -> pa.Table:
-    logged = recording.tables("transactions", TRANSACTIONS.name)
-    chunks = [(table, {"session": session, "host": log.host}) for log, table in logged]
+    chunks = [(table, {"session": session, "host": log.host}) for log, table in transactions_of(recording)]
     return schemas.of_tables("transactions", chunks)
 
 

@@ -19,7 +19,7 @@ from multitracer.cli._output import check_output, replacing, warn
 from multitracer.errors import InputError
 from multitracer.recording.inputs import separate_inputs
 from multitracer.recording.recording import Recording
-from multitracer.recording.transactions import LAYER, is_over_tcp, source_of
+from multitracer.recording.transactions import LAYER, is_over_tcp, sources_of
 from multitracer.recording.window import EVERYTHING
 from multitracer.report.transactions_page import (
     MeasuredTransactions,
@@ -97,7 +97,7 @@ def read_transports(
         If transactions are required and there are none.
     """
     recordings = list(map(Recording, sessions))
-    transports = transports_of([source_of(recording) for recording in recordings], pool=pool)
+    transports = transports_of([each for recording in recordings for each in sources_of(recording)], pool=pool)
     notes = [sentence for recording in recordings for sentence in recording.warnings]
     for sentence in notes:
         warn(sentence)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from multitracer.errors import FormatError, InputError
 from multitracer.manifest import MANIFEST, Host, LogFile, Manifest, Role, checksum, read_manifest, write_manifest
 from multitracer.measure.outcome import UnreachableError
-from multitracer.schemas.transactions import LABEL, RADIO_COLUMNS, TRANSACTIONS
+from multitracer.schemas.transactions import LABEL, LOGGED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,7 +57,7 @@ class MeasureJournal:
     def __init__(self, folder: Path, plan: MeasurementPlan, *, lasting: bool = True) -> None:
         self._plan = plan
         self._lasting = lasting
-        self._columns = [*TRANSACTIONS.names[:-1], *(LABEL + name for name in plan.label_names)]
+        self._columns = self._columns_of(LOGGED[0])
         self.path = folder / FILE
         self.outcomes: dict[int, str] = {}
         """Outcome of each transaction that is done, by its number."""
@@ -105,10 +105,14 @@ class MeasureJournal:
             self._write(self._columns)
             return
         header, *rows = csv.reader(io.StringIO(complete.decode("utf-8", "replace")))
-        if header != self._columns:
+        if header not in [self._columns_of(known) for known in LOGGED]:
             raise FormatError(self.path, "this file belongs to another plan; give another folder")
+        self._columns = header
         for line, row in enumerate(rows, start=2):
             self._recall(row, line)
+
+    def _columns_of(self, known: tuple[str, ...]) -> list[str]:
+        return [*known, *(LABEL + name for name in self._plan.label_names)]
 
     def _recall(self, row: list[str], line: int) -> None:
         values = dict(zip(self._columns, row, strict=False))
@@ -128,16 +132,20 @@ class MeasureJournal:
 
     def _row(self, each: Transaction, outcome: TransactionOutcome) -> list[object]:
         plan = self._plan
-        labels = [each.labels.get(name) for name in plan.label_names]
-        return [
-            each.number, plan.protocol, each.vary, each.size_bytes, each.repetition, each.request_bytes,
-            each.reply_bytes, each.connection, plan.timeout_s, outcome.start_ns,
-            *map(outcome.seconds, (outcome.connect_ns, outcome.rtt_ns, outcome.server_rtt_ns)),
-            outcome.retransmitted_client, outcome.retransmitted_server, outcome.bytes_up, outcome.bytes_down,
-            outcome.efficiency(each),
-            *map(outcome.seconds, (outcome.clock_offset_ns, outcome.clock_uncertainty_ns)),
-            outcome.outcome, outcome.why, *(None for _ in RADIO_COLUMNS), *labels,
-        ]  # fmt: skip
+        values = {
+            "transaction": each.number, "protocol": plan.protocol, "vary": each.vary, "size_bytes": each.size_bytes,
+            "repetition": each.repetition, "request_bytes": each.request_bytes, "reply_bytes": each.reply_bytes,
+            "connection": each.connection, "timeout_s": plan.timeout_s, "start_ns": outcome.start_ns,
+            "connect_s": outcome.seconds(outcome.connect_ns), "rtt_s": outcome.seconds(outcome.rtt_ns),
+            "server_rtt_s": outcome.seconds(outcome.server_rtt_ns),
+            "retransmitted_client": outcome.retransmitted_client,
+            "retransmitted_server": outcome.retransmitted_server,
+            "bytes_up": outcome.bytes_up, "bytes_down": outcome.bytes_down, "efficiency": outcome.efficiency(each),
+            "clock_offset_s": outcome.seconds(outcome.clock_offset_ns),
+            "clock_uncertainty_s": outcome.seconds(outcome.clock_uncertainty_ns),
+            "outcome": outcome.outcome, "why": outcome.why,
+        } | {LABEL + name: value for name, value in each.labels.items()}  # fmt: skip
+        return [values.get(name) for name in self._columns]
 
 
 HOST = "client"

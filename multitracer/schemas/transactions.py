@@ -1,7 +1,8 @@
 """Tables of a measurement: request / reply / good-bye transactions, as `measure run` writes them.
 
 The CSV has these columns in this order, then one `label_NAME` for each label; the table has all labels in one column.
-`rig.radio_join` fills the radio columns. docs/measuring.md explains each column.
+The columns of radio and place say what the logs of modem and GPS receiver hold for the time of a transaction
+(`multitracer/readings.py`); files of older versions end before `rsrp_dbm`. docs/measuring.md explains each column.
 """
 
 from __future__ import annotations
@@ -24,8 +25,26 @@ def _real(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
     return tuple(Column(name, "float64", doc, unit) for name, doc, unit in rows)
 
 
-RADIO_COLUMNS = ("rssi_dbm", "bler_percent", "cell_busy_percent", "radio_readings")
-"""Columns that are filled in later, by time, from a modem's log."""
+CONTEXT = {
+    "rssi": ("rssi_dbm",), "bler": ("bler_percent",), "cell_busy": ("cell_busy_percent",), "rsrp": ("rsrp_dbm",),
+    "rsrq": ("rsrq_db",), "sinr": ("sinr_db",), "cell": ("cell",), "place": ("lat_deg", "lon_deg"),
+}  # fmt: skip
+"""Quantities of radio and place, and the columns of their values. Each also has `_age_s`, `_readings`, `_absent`."""
+RADIO_READINGS = "radio_readings"
+"""The largest number of readings among RSSI, BLER and cell busy."""
+
+
+def _of_reading(name: str) -> tuple[Column, ...]:
+    """Return the columns that say of which readings the value of a quantity is, or why there is none."""
+    return (
+        Column(
+            f"{name}_age_s", "float64",
+            "age of the reading at the begin; 0: read during the transaction, below 0: read after it", "s",
+        ),
+        Column(f"{name}_readings", "int64", "readings during the transaction; 0: the nearest one is used", na=True),
+        Column(f"{name}_absent", "U64", "why there is no value; empty if there is one"),
+    )  # fmt: skip
+
 
 TRANSACTIONS = Schema(
     "transactions",
@@ -60,12 +79,29 @@ TRANSACTIONS = Schema(
             ("why", "U128", "where it was dropped: connect, request, reply, goodbye; and the error"),
         ),
         *_real(
-            ("rssi_dbm", "received power: mean of the modem's readings in the transaction", "dBm"),
-            ("bler_percent", "block error rate: mean of the modem's readings in the transaction", "%"),
-            ("cell_busy_percent", "share of time in which the channel was busy: mean of the readings", "%"),
+            ("rssi_dbm", "received power: mean of the readings in the transaction, else the nearest", "dBm"),
+            ("bler_percent", "block error rate, as rssi_dbm", "%"),
+            ("cell_busy_percent", "share of time in which the channel was busy, as rssi_dbm", "%"),
         ),
-        *_count(("radio_readings", "readings during the transaction; 0 if the values are of an earlier reading", "")),
+        *_count(
+            (RADIO_READINGS, "readings during the transaction, the most of these three; 0: the nearest is used", "")
+        ),
+        *_real(
+            ("rsrp_dbm", "power of the reference signal, as rssi_dbm", "dBm"),
+            ("rsrq_db", "quality of the reference signal, as rssi_dbm", "dB"),
+            ("sinr_db", "signal to interference and noise, as rssi_dbm", "dB"),
+        ),
+        *_text(("cell", "U64", "serving cell: the reading nearest to the middle of the transaction")),
+        *_real(
+            ("lat_deg", "latitude, WGS 84: the reading nearest to the middle of the transaction", "degrees"),
+            ("lon_deg", "longitude, as lat_deg", "degrees"),
+        ),
+        *(column for name in CONTEXT for column in _of_reading(name)),
         *_text(("labels", "U512", "the labels as NAME=VALUE, sorted, separated by semicolons")),
     ),
 )
 """Transactions, one per row, in order of execution."""
+
+_OLDER = TRANSACTIONS.names.index(RADIO_READINGS) + 1
+LOGGED = (TRANSACTIONS.names[:-1], TRANSACTIONS.names[:_OLDER])
+"""Columns of transactions.csv before the labels, as it is written today, and as older versions wrote it."""

@@ -1,9 +1,7 @@
-"""Adds the modem readings during a transaction to its line of transactions.csv.
+"""Writes the radio and the place during each transaction into its line of transactions.csv.
 
-It serves every measurement: over a modelled link, virtual or real, and in the field. A transaction lasts from
-its request until its reply is complete; a dropped one lasts until the client gives up, at most until the next
-begins. Each value is the mean of the readings in that time. If there is none, the value is that of the last
-reading in the two link seconds before; otherwise the cell is empty.
+It serves every measurement: over a modelled link, virtual or real, and in the field. `recording.transactions` says
+which readings belong to a transaction.
 """
 
 from __future__ import annotations
@@ -15,44 +13,31 @@ import io
 import os
 from typing import TYPE_CHECKING, BinaryIO
 
-import numpy as np
-
 from multitracer.errors import FormatError, InputError
 from multitracer.manifest import checksum, write_manifest
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.recording import Recording
-from multitracer.schemas.transactions import RADIO_COLUMNS, TRANSACTIONS
-from multitracer.units import NOT_A_TIME, NS_PER_S
+from multitracer.recording.transactions import transactions_of
+from multitracer.schemas.transactions import CONTEXT, LOGGED, RADIO_READINGS
+from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from multitracer.tables import Numbers, Table
-
-    Readings = tuple[Numbers, NDArray[np.float64]]
-    """Times, sorted, and values."""
+    from multitracer.tables import Table
 
 FILE = "transactions.csv"
-_BEFORE_S = 2.0
-"""Maximum age of a reading before the transaction, in link seconds."""
-_SOURCES = {"rssi_dbm": "rssi_dbm", "bler_percent": "bler_pct", "cell_busy_percent": "cell_busy_pct"}
-"""Columns of the table RADIO, by column of transactions.csv."""
-_LATEST_NS = 1 << 62
-_NEAR = ("client", "mobile")
-"""Names of hosts whose modem counts as the client's, if several hosts have a radio log."""
 
 
 def join_radio(folder: Path) -> int:
-    """Fill the columns of the radio in a session folder's transactions.csv.
+    """Fill the columns of radio and place in a session folder's transactions.csv.
 
     Parameters
     ----------
     folder : Path
-        A session folder of `measure run` in which a radio log lies: in the folder itself, or in that of a
-        host. A second call gives the same result.
+        A session folder of `measure run` with the logs of its modem and its GPS receiver: in the folder itself, or
+        in that of a host. A second call gives the same result.
 
     Returns
     -------
@@ -62,76 +47,42 @@ def join_radio(folder: Path) -> int:
     Raises
     ------
     InputError
-        If there are no transactions, a run is writing them, or several hosts have a radio log and none of
-        them is called client or mobile.
+        If there are no transactions, or a run is writing them.
     FormatError
         If transactions.csv is damaged.
     """
     path = folder / FILE
-    recording = Recording(find_inputs(folder))
-    readings = _readings(recording)
     with _locked(path) as stream:
-        header, rows = _read(stream, path)
-        second_ns = NS_PER_S / recording.speed
-        spans = [_span_ns(row, second_ns, path, line) for line, row in enumerate(rows, start=2)]
-        nexts = [*(begin_ns for begin_ns, _ in spans[1:]), _LATEST_NS]
-        for row, (begin_ns, end_ns), next_ns in zip(rows, spans, nexts, strict=False):
-            row.update(_values(readings, begin_ns, min(end_ns, next_ns), round(_BEFORE_S * second_ns)))
-        _replace(path, header, rows)
+        labels, rows = _read(stream, path)
+        recording = Recording(find_inputs(folder))
+        table = next(table for log, table in transactions_of(recording) if log.path == str(path))
+        _check(rows, table, path)
+        for row, values in zip(rows, table.rows(), strict=True):
+            row |= {name: "" if values[name] is None else _shown(name, values[name]) for name in _JOINED}
+        _replace(path, [*LOGGED[0], *labels], rows)
     _note(recording, path)
-    return sum(bool(row["radio_readings"]) for row in rows)
+    return int((table[RADIO_READINGS] != NA).sum())
 
 
-def _readings(recording: Recording) -> dict[str, Readings]:
-    """Return the readings of the client's modem for its serving cell, by the columns of transactions.csv."""
-    by_host: dict[str, list[Table]] = {}
-    for log, table in recording.tables("radio", "radio"):
-        by_host.setdefault(log.host, []).append(table)
-    near = [host for host in (str(recording.folder), *_NEAR) if host in by_host]
-    if not near and len(by_host) > 1:
-        names = " and ".join(by_host)
-        raise InputError(
-            f'{recording.folder}: several hosts ({names}) have a radio log; rename the folder of the client to "mobile"'
-        )
-    used = by_host[(near or list(by_host))[0]] if by_host else []
-    return {name: _of_column(used, name) for name in _SOURCES}
+def _check(rows: list[dict[str, str]], table: Table, path: Path) -> None:
+    """Raise an error for the first line that the parser could not read."""
+    read = [*map(str, table["transaction"].tolist()), ""]
+    for line, row in enumerate(rows, start=2):
+        if row["transaction"] != read[line - 2]:
+            raise FormatError(path, "this line is damaged; repair or remove the line", line=line)
 
 
-def _of_column(tables: list[Table], name: str) -> Readings:
-    times, values = [np.empty(0, np.int64)], [np.empty(0, np.float64)]
-    for table in tables:
-        measured = table[_SOURCES[name]]
-        used = (table["role"] == "serving") & ~np.isnan(measured) & (table["time_ns"] != NOT_A_TIME)
-        times.append(table["time_ns"][used])
-        values.append(measured[used])
-    joined = np.concatenate(times)
-    order = np.argsort(joined, kind="stable")
-    return joined[order], np.concatenate(values)[order]
+_JOINED = (
+    *(column for columns in CONTEXT.values() for column in columns), RADIO_READINGS,
+    *(f"{name}_{what}" for name in CONTEXT for what in ("age_s", "readings", "absent")),
+)  # fmt: skip
+_DECIMALS = {"lat_deg": 7, "lon_deg": 7}
+"""Decimals of a value, three by default; seven decimals of a degree are a centimetre."""
 
 
-def _values(readings: dict[str, Readings], begin_ns: int, end_ns: int, before_ns: int) -> dict[str, str]:
-    """Return the radio cells of one transaction's line as text, by column.
-
-    A cell is the mean from `begin_ns` to `end_ns`, else the last value at most `before_ns` earlier, else empty.
-    """
-    cells = dict.fromkeys(RADIO_COLUMNS, "")
-    counts = []
-    for name, (times, values) in readings.items():
-        first, past = np.searchsorted(times, begin_ns), np.searchsorted(times, end_ns, "right")
-        if past > first:
-            counts.append(int(past - first))
-            cells[name] = _shown(float(values[first:past].mean()))
-        elif first and times[first - 1] >= begin_ns - before_ns:
-            counts.append(0)
-            cells[name] = _shown(float(values[first - 1]))
-    if counts:
-        cells["radio_readings"] = str(max(counts))
-    return cells
-
-
-def _shown(value: float) -> str:
-    """Return a mean as text, rounded to three decimals."""
-    return repr(round(value, 3))
+def _shown(name: str, value: object) -> str:
+    """Return the text of a cell."""
+    return repr(round(value, _DECIMALS.get(name, 3))) if isinstance(value, float) else str(value)
 
 
 # --- transactions.csv ---
@@ -155,31 +106,17 @@ def _locked(path: Path) -> Iterator[BinaryIO]:
 
 
 def _read(stream: BinaryIO, path: Path) -> tuple[list[str], list[dict[str, str]]]:
-    """Return the column names, and the lines as cells by column; an incomplete last line is left out."""
+    """Return the columns of the labels, and the lines as cells by column; an incomplete last line is left out."""
     text = stream.read()
     complete = text[: text.rfind(b"\n") + 1].decode("utf-8", "replace")
     header, *rows = list(csv.reader(io.StringIO(complete, newline=""))) or [[]]
-    if tuple(header[: len(TRANSACTIONS.names) - 1]) != TRANSACTIONS.names[:-1]:
+    plain = next((known for known in LOGGED if tuple(header[: len(known)]) == known), None)
+    if plain is None:
         raise FormatError(path, "the first line is not the header of transactions.csv", line=1)
     for line, row in enumerate(rows, start=2):
         if len(row) != len(header):
             raise FormatError(path, "this line is damaged; repair or remove the line", line=line)
-    return header, [dict(zip(header, row, strict=True)) for row in rows]
-
-
-def _span_ns(row: dict[str, str], second_ns: float, path: Path, line: int) -> tuple[int, int]:
-    """Return start and end of a transaction in ns; `second_ns` is the length of a link second."""
-    try:
-        begin_ns = int(row["start_ns"])
-        lasted_s = float(row["rtt_s"] or 0.0)
-        if row["outcome"] != "ok":
-            lasted_s += float(row["timeout_s"])
-        end_ns = begin_ns + round(lasted_s * second_ns)
-    except (ValueError, OverflowError):
-        begin_ns = end_ns = -1
-    if not 0 <= begin_ns <= end_ns < _LATEST_NS:
-        raise FormatError(path, "this line is damaged; repair or remove the line", line=line)
-    return begin_ns, end_ns
+    return header[len(plain) :], [dict(zip(header, row, strict=True)) for row in rows]
 
 
 def _replace(path: Path, header: list[str], rows: list[dict[str, str]]) -> None:

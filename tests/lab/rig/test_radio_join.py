@@ -16,6 +16,7 @@ from multitracer.manifest import LogFile, Manifest, Variables, changed_files, re
 from multitracer.measure.outcome import TransactionOutcome
 from multitracer.measure.plan import Experiment, MeasurementPlan
 from multitracer.measure.run import MeasureJournal
+from multitracer.schemas.transactions import LOGGED
 from multitracer.units import NS_PER_S
 from tests.narrowed import tables_of
 
@@ -96,7 +97,7 @@ def test_nothing_else_is_changed_and_a_second_time_gives_the_same(tmp_path: Path
     write_manifest(folder, manifest)
     join_radio(folder)
     joined = (folder / "transactions.csv").read_bytes()
-    kept = [name for name in before[0] if name not in ("rssi_dbm", "cell_busy_percent", "radio_readings")]
+    kept = [*LOGGED[1][: LOGGED[1].index("rssi_dbm")], "label_where"]
     assert [[row[name] for name in kept] for row in _rows(folder)] == [[row[name] for name in kept] for row in before]
     join_radio(folder)
     assert (folder / "transactions.csv").read_bytes() == joined
@@ -143,8 +144,8 @@ def test_the_client_is_the_host_called_mobile(tmp_path: Path) -> None:
     folder = _folder(tmp_path / "run", [(0.5, 2.0)])
     _modem_log(folder / "van" / "modem-0.jsonl", [(1, -50, 10)])
     _modem_log(folder / "base" / "modem-0.jsonl", [(1, -60, 10)])
-    with pytest.raises(InputError, match=r"base and van.* have a radio log"):
-        join_radio(folder)
+    assert join_radio(folder) == 0
+    assert _rows(folder)[0]["rssi_absent"] == "several hosts have such logs, and none is the client"
     _modem_log(folder / "mobile" / "modem-0.jsonl", [(1, -70, 10)])
     join_radio(folder)
     assert _rows(folder)[0]["rssi_dbm"] == "-70.0"
