@@ -17,7 +17,7 @@ from multitracer.clock.model.edges import CLOCK_EDGES, CLOCK_MAPPING
 from multitracer.errors import InputError
 from multitracer.schemas import application, link, mobility, radio, sender, signalling, tcp, transactions
 from multitracer.schemas.cross_layer import FAIRNESS, SHARES
-from multitracer.schemas.findings import COMPARED, FINDINGS, LIMITS, LINK_USE, SESSIONS_NMI
+from multitracer.schemas.findings import COMPARED, FINDINGS, LIMITS, LINK_USE, SESSIONS_NMI, UTILIZATION
 from multitracer.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ _SCHEMAS = (
     mobility.AROUND_LIMITS,
     mobility.EPOCHS,
     transactions.TRANSACTIONS,
+    transactions.EFFICIENCY,
     wtcp.WTCP_FLOWS,
     application.APPLICATION_RATE,
     application.APPLICATION_SUMS,
@@ -118,6 +119,7 @@ _SCHEMAS = (
     FINDINGS,
     LIMITS,
     LINK_USE,
+    UTILIZATION,
     SESSIONS_NMI,
     FAIRNESS,
     SHARES,

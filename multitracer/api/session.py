@@ -12,12 +12,16 @@ from multitracer.api.alignment import Alignment
 from multitracer.api.figures import SessionFigures
 from multitracer.api.frames import HostTable, explained, framed
 from multitracer.api.tables import SessionTables, of_capture
+from multitracer.diagnosis.largest import explain_largest, utilization_table
 from multitracer.recording.cut import cut_recording
+from multitracer.recording.efficiency import efficiency_table
 from multitracer.recording.read import Need, read
 from multitracer.recording.window import Window, moment_of, within_both
 from multitracer.report.base_map import base_map_of
 from multitracer.report.write import Request, write_report
+from multitracer.schemas.findings import UTILIZATION
 from multitracer.schemas.tcp import RTT_SAMPLES, TCP_SEGMENTS, RoundTrips
+from multitracer.schemas.transactions import EFFICIENCY
 from multitracer.tables import Column
 from multitracer.words import as_html, count, duration, moment, printable
 
@@ -297,6 +301,43 @@ class Session(SessionTables, SessionFigures):
             "inferred": False if account.is_logged else None,
         }
         return frame.sort_values("seconds", ascending=False, ignore_index=True)
+
+    def utilization(self) -> pd.DataFrame:
+        """Return how well each of the largest 50 transfers used its link (paper 004, figure 6).
+
+        Returns
+        -------
+        DataFrame
+            `mt.columns("utilization")` lists the columns. `utilization` is NaN without a log of the link at the
+            sender of the data; `link_limited_share` is known from packets, too, and NaN where `view` is "nowhere".
+
+        Examples
+        --------
+        >>> logged = mt.open("sample_traces/fig4-slow-start").utilization()
+        >>> logged["utilization"].round(3).tolist()
+        [0.709]
+        >>> session.utilization()["utilization"].isna().all()
+        np.True_
+        """
+        table = utilization_table(explain_largest(self._recording)).within(*self._bounds_ns, column="begin_ns")
+        return framed(UTILIZATION, [HostTable("", table, "the diagnosis")])
+
+    def efficiency(self) -> pd.DataFrame:
+        """Return how much of what arrived was needed, by transaction or else by transfer of TCP (paper 000).
+
+        Returns
+        -------
+        DataFrame
+            `mt.columns("efficiency")` lists the columns. `efficiency` is NaN where the receiver was neither
+            captured nor counted, and for a dropped transaction; `efficiency_sent` is known at the sender, too.
+
+        Examples
+        --------
+        >>> session.efficiency()["efficiency"].round(5).tolist()
+        [0.99976, 1.0, 1.0]
+        """
+        table = efficiency_table(self._recording).within(*self._bounds_ns, column="begin_ns")
+        return framed(EFFICIENCY, [HostTable("", table, "captures, and transactions.csv")])
 
     def align(self, *, reference: str | None = None) -> Alignment:
         """Return the relations of the session's clocks: offset, drift, error, steps (docs/clock.md).

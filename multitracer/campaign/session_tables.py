@@ -6,10 +6,9 @@ The table `seconds` has throughput, limit, radio and position of each second of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +20,10 @@ from multitracer.analysis.mobility.series import medians
 from multitracer.campaign import schemas
 from multitracer.campaign.schemas import LIMIT_COLUMNS
 from multitracer.clock.model.edges import edges_table
-from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.drive import Drive
+from multitracer.diagnosis.largest import ConnectionDirection, Explained, explain_largest
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.errors import MultiTracerError
-from multitracer.recording.places import places_of
 from multitracer.recording.radio_context import RadioContext
 from multitracer.recording.transactions import transactions_of
 from multitracer.schemas.mobility import JUDGED_HANDOVERS
@@ -146,94 +144,6 @@ def _losses(drive: Drive, begin: Times) -> dict[str, Cells]:
     return {"sent": sent, "lost": lost}
 
 
-MOST = 50
-"""Maximum number of connections of a session that are explained, those with most bytes. Not measured."""
-
-
-class ConnectionDirection(NamedTuple):
-    """A connection, and one of its two directions."""
-
-    number: int
-    """Number of the connection in the recording, from 1."""
-    reverse: bool
-
-
-@dataclass(frozen=True)
-class Explained:
-    """The transfers of a session with their diagnoses.
-
-    Attributes
-    ----------
-    first : Diagnosis or None
-        Diagnosis of the longest group of connections, chosen as by `diagnose`.
-    diagnoses : dict of Way to Diagnosis
-        Diagnosis of each explained connection, for the direction with more data.
-    same : set of int
-        Numbers of connections that are another one's copy at another capture point.
-    left_out : int
-        Connections with data that are not explained, because there are too many or packets have no time.
-    """
-
-    first: Diagnosis | None = None
-    diagnoses: dict[ConnectionDirection, Diagnosis] = field(default_factory=dict)
-    same: set[int] = field(default_factory=set)
-    left_out: int = 0
-
-
-def explained(recording: Recording) -> Explained:
-    """Return the diagnoses of the largest connections of a recording, each connection once.
-
-    For connections that cannot be explained, the recording gets a warning.
-    """
-    numbers, same = _once(recording)
-    if not numbers:
-        return Explained(same=same)
-    first = _if_explained(recording, None)
-    diagnoses: dict[ConnectionDirection, Diagnosis] = {}
-    for number in numbers[:MOST]:
-        is_explained = first is not None and len(first.group.members) == 1 and _way(first).number == number
-        diagnosis = first if is_explained else _if_explained(recording, number)
-        if diagnosis is not None:
-            diagnoses[_way(diagnosis)] = diagnosis
-    return Explained(first, diagnoses, same, len(numbers) - len(diagnoses))
-
-
-def _if_explained(recording: Recording, number: int | None) -> Diagnosis | None:
-    """Return the diagnosis of a connection; if `number` is None, of the longest group of connections.
-
-    None, with a warning of the recording, if it cannot be explained.
-    """
-    try:
-        return explain(recording, number)
-    except MultiTracerError as error:
-        recording.warn_once(str(error))
-        return None
-
-
-def _way(diagnosis: Diagnosis) -> ConnectionDirection:
-    place = diagnosis.transfer.at_sender
-    return ConnectionDirection(place.number, bool(diagnosis.transfer.reverse))
-
-
-def _once(recording: Recording) -> tuple[list[int], set[int]]:
-    """Return the connections with data, by descending bytes, and the set of their copies.
-
-    A connection that was captured at several points is listed once, at the capture point nearest to
-    the sender of its data; the others are copies.
-    """
-    sizes = np.concatenate([capture.analysis.unique_bytes() for capture in recording.captures] or [np.empty(0)])
-    order = [int(row) + 1 for row in np.argsort(-sizes, kind="stable") if sizes[row] > 0]
-    if len(recording.captures) < 2:
-        return order, set()
-    numbers: dict[int, None] = {}
-    for number in order[: MOST * len(recording.captures)]:
-        capture, n = recording.numbered(number)
-        numbers.setdefault(places_of(recording, capture, n)[0].number)
-    rest = order[MOST * len(recording.captures) :]
-    same = set(order) - set(numbers) - set(rest)
-    return [*numbers, *(each for each in rest if each not in numbers)], same
-
-
 # --- rows ---
 
 
@@ -333,7 +243,7 @@ def session_tables(recording: Recording, session: str, path: str, content: str) 
     dict of str to pyarrow.Table
         Tables by name, each with its schema; a table may be empty.
     """
-    transfers = explained(recording)
+    transfers = explain_largest(recording)
     drive = _drive(recording, transfers)
     tables: Tables = {
         "connections": _connections(recording, session),

@@ -135,6 +135,31 @@ def places_of(recording: Recording, capture: Capture, connection: int, *, revers
     return sender, None
 
 
+def distinct_connections(recording: Recording, most: int) -> tuple[list[int], set[int]]:
+    """Return the connections with data, by descending bytes, and the set of their copies.
+
+    A connection that was captured at several points is listed once, at the capture point nearest to
+    the sender of its data; the others are copies.
+
+    Parameters
+    ----------
+    recording : Recording
+    most : int
+        Number of connections of a capture point whose counterparts are looked for: those with most bytes.
+    """
+    sizes = np.concatenate([capture.analysis.unique_bytes() for capture in recording.captures] or [np.empty(0)])
+    order = [int(row) + 1 for row in np.argsort(-sizes, kind="stable") if sizes[row] > 0]
+    if len(recording.captures) < 2:
+        return order, set()
+    numbers: dict[int, None] = {}
+    for number in order[: most * len(recording.captures)]:
+        capture, n = recording.numbered(number)
+        numbers.setdefault(places_of(recording, capture, n)[0].number)
+    rest = order[most * len(recording.captures) :]
+    same = set(order) - set(numbers) - set(rest)
+    return [*numbers, *(each for each in rest if each not in numbers)], same
+
+
 def vantage_of(recording: Recording, capture: Capture, connection: int, *, reverse: bool) -> Vantage:
     """Return where a capture was made: near the data's sender, near the receiver, or between them.
 

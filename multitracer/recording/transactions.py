@@ -21,6 +21,7 @@ from multitracer.clock.model.relation import Clock, PlacementStatus
 from multitracer.errors import FormatError
 from multitracer.manifest import Manifest, Role, Variables, read_manifest
 from multitracer.readings import MOST_AGE_S, Nearest, cell_words
+from multitracer.recording.turns import with_captured
 from multitracer.schemas.radio import POSITION, RADIO
 from multitracer.schemas.transactions import CONTEXT, RADIO_READINGS, TRANSACTIONS
 from multitracer.tables import NA, NOT_A_TIME, Table
@@ -114,14 +115,16 @@ def _name(log: HostLog) -> str:
 def transactions_of(recording: Recording) -> list[tuple[HostLog, Table]]:
     """Return TRANSACTIONS of each transactions.csv of a recording, with the radio and the place of each transaction.
 
-    Where the recording has no log of a modem (or of positions) at all, the values in the file remain. Unusable lines
-    of the file add a warning to the recording.
+    The efficiency of those over TCP is that of captures at both hosts, if the recording was read with them. Where the
+    recording has no log of a modem (or of positions) at all, the values in the file remain. Unusable lines of the file
+    add a warning to the recording.
     """
     joined = []
     for log, table in recording.tables(LAYER, TRANSACTIONS.name):
         for reason, lines in (table.provenance.get("skipped") or {}).items():
             recording.warn_once(f"{log.path}: {lines:,} lines skipped: {reason}")
-        joined.append((log, _joined(recording, table, client_of(log, recording.inputs))))
+        known = with_captured(recording, table)
+        joined.append((log, _joined(recording, known, client_of(log, recording.inputs))))
     return joined
 
 

@@ -60,6 +60,27 @@ LIMITS = Schema(
 The duration is from the connection's first SYN to the ACK of the last payload byte of either direction; in a capture
 made at the receiver, it ends with the last segment with data, and the times are the receiver's."""
 
+UTILIZATION = Schema(
+    "utilization",
+    (
+        Column("host", "U128", "capture point nearest to the sender of the data"),
+        Column("connection", "int64", "number of the TCP connection in the session"),
+        Column("direction", "U7", "whose data: forward (the initiator's) or reverse"),
+        Column("begin_ns", "int64", "first SYN of the sender, else first segment", "ns since 1970"),
+        Column("seconds", "float64", "from there to the ACK of the last byte, in link time", "s"),
+        Column("unique_bytes", "int64", "payload; each byte counts once", "bytes"),
+        Column("throughput_bytes_per_s", "float64", "unique bytes over that time", "bytes/s"),
+        Column("utilization", "float64", "of the channel, 0 to 1 (paper 004, 4.3); NA without a log of the link"),
+        Column("utilization_rounded_up_pct", "int64", "the same in percent, rounded up as in figure 6", "%", na=True),
+        Column("link_limited_share", "float64", "share of the time in which the link was the limit, 0 to 1"),
+        Column(
+            "view", "U12", "logs that show the limits: link-log, both-ends, sender-state, sender, receiver, nowhere"
+        ),
+        Column("outcome", "U8", "complete, or dropped: the last byte was not acknowledged"),
+    ),
+)
+"""How well the largest transfers of a session used their link, one row each."""
+
 CARRIAGES = Schema(
     "carriages",
     (

@@ -105,3 +105,39 @@ TRANSACTIONS = Schema(
 _OLDER = TRANSACTIONS.names.index(RADIO_READINGS) + 1
 LOGGED = (TRANSACTIONS.names[:-1], TRANSACTIONS.names[:_OLDER])
 """Columns of transactions.csv before the labels, as it is written today, and as older versions wrote it."""
+EFFICIENCY = Schema(
+    "efficiency",
+    (
+        Column("host", "U128", "capture point nearest to the sender of a transfer, or host that measured"),
+        Column("transaction", "int64", "number of the transaction in its plan; NA for a transfer of TCP", na=True),
+        Column("connection", "int64", "number of the TCP connection in the session; NA for a transaction", na=True),
+        *_text(
+            ("direction", "U8", "whose data a transfer carries: forward, reverse; empty for a transaction"),
+            ("protocol", "U16", "tcp, centauruscomm, wtcp"),
+        ),
+        Column("size_bytes", "int64", "length of the message that is varied; NA for a transfer", "bytes", na=True),
+        Column("begin_ns", "int64", "begin of the transaction, or first segment of the transfer", "ns since 1970"),
+        *_real(
+            ("seconds", "time of the transaction until its reply had arrived, or of the transfer; link time", "s"),
+            ("rtt_s", "RTT of the transaction; of a transfer the median of its samples", "s"),
+            ("rtt_min_s", "smallest RTT sample of a transfer", "s"),
+            ("rtt_max_s", "largest RTT sample of a transfer", "s"),
+        ),
+        *_count(
+            ("needed_bytes", "bytes that the application needed: each byte once", "bytes"),
+            ("arrived_bytes", "payload that arrived at the receiver for them, duplicates included", "bytes"),
+        ),
+        *_real(
+            ("efficiency", "needed bytes over arrived bytes; 1 is ideal (paper 000)", ""),
+            ("efficiency_sent", "needed bytes over bytes that the sender sent, repetitions included", ""),
+        ),
+        *_text(("evidence", "U64", "how the efficiency is known, or why it is not")),
+        *_real(
+            ("rssi_dbm", "received power: mean of the readings in that time", "dBm"),
+            ("bler_percent", "block error rate: mean of the readings in that time", "%"),
+            ("cell_busy_percent", "share of time in which the channel was busy: mean of the readings", "%"),
+        ),
+        *_text(("outcome", "U8", "ok, dropped"), ("why", "U128", "where a transaction was dropped; and the error")),
+    ),
+)
+"""How much of what arrived was needed: a row for each transaction, else for each transfer of TCP."""

@@ -95,12 +95,25 @@ def receiver_series(receiver: Table, *, sender: Table | None, reverse: bool) -> 
         False: the initiator's data; True: the responder's (in both captures).
     """
     series = packet_series(receiver, reverse=reverse, at="Rcv")
-    shift = 0 if sender is None else _origin(receiver, reverse=reverse) - _origin(sender, reverse=reverse)
-    distance = (shift + (1 << 31)) % (1 << 32) - (1 << 31)
+    distance = 0 if sender is None else sequence_shift(receiver, sender, reverse=reverse)
     return {
         label: Table(SERIES, {"time_ns": s["time_ns"], "value": s["value"] + distance}, s.provenance)
         for label, s in series.items()
     }
+
+
+def sequence_shift(segments: Table, reference: Table, *, reverse: bool) -> int:
+    """Return what must be added to the relative sequence numbers of a capture, to be relative to another capture.
+
+    Parameters
+    ----------
+    segments, reference : Table
+        TCP_SEGMENTS of the same connection in both captures.
+    reverse : bool
+        Whose data: False the initiator's, True the responder's.
+    """
+    shift = _origin(segments, reverse=reverse) - _origin(reference, reverse=reverse)
+    return (shift + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def _origin(segments: Table, *, reverse: bool) -> int:

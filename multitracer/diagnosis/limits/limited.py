@@ -176,6 +176,13 @@ class Limited:
         """The duration of the transfer in seconds of link time."""
         return float(self.seconds.sum())
 
+    @property
+    def link_limited_share(self) -> float:
+        """Share of the transfer's time in which the link was the limit, 0 to 1; NaN if no log shows the limits."""
+        if self.view is Viewpoint.NOWHERE or not self.total_s > 0:
+            return float("nan")
+        return sum(each.seconds for each in self.shares if each.limit is Limit.LINK) / self.total_s
+
     @cached_property
     def link_rate(self) -> Rates | None:
         """The rate of the link while it was the limit; None if it is unknown.
