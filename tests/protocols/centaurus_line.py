@@ -94,6 +94,8 @@ class Lines:
         """What left completely is SENT for its sender, and heard by the other side."""
         while self._arrivals and self._arrivals[0][0] <= self.now_ns:
             _, _, name, packet, octets = heapq.heappop(self._arrivals)
+            if name not in self.ends:  # a slave that was taken away
+                continue
             self.ends[name].sent(packet, self.now_ns)
             if name != "master":
                 self.master.receive(octets, _line_of(name), self.now_ns)

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.centaurus.events import ClockCompared, PeerFound, PeerLost, Rejected, SessionEnded
-from multitracer.protocols.centaurus.level1_serial import SerialSlave
+from multitracer.protocols.centaurus.events import (
+    ClockCompared,
+    ObjectDelivered,
+    PeerFound,
+    PeerLost,
+    Received,
+    Rejected,
+    SessionEnded,
+)
+from multitracer.protocols.centaurus.level1_serial import SerialMaster, SerialSlave
 from multitracer.protocols.centaurus.messages import CentaurusConfig
 from tests.examples import examples
 from tests.protocols import centaurus_wire as wire
 from tests.protocols.centaurus_line import Lines
 from tests.protocols.centaurus_net import S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BUS = ((0, 1), (0, 2), (0, 3))
 LINES = ((0, 7), (1, 7), (2, 7))
@@ -128,6 +141,52 @@ def test_older_poll_does_not_end_a_session_that_runs() -> None:
     assert list(slave.sessions.values()) == [session]
     lines.run(10)
     assert lines.received("master") == [bytes(4000)]
+
+
+def _damaging(*numbers: int) -> Callable[[bytes], bytes]:
+    """Return what a line does that inverts an octet of the frames with these numbers, counted from 0."""
+    count = itertools.count()
+    return lambda octets: octets[:9] + bytes((octets[9] ^ 0x15,)) + octets[10:] if next(count) in numbers else octets
+
+
+@pytest.mark.parametrize("damaged", range(12))
+def test_damaged_frame_costs_about_a_second_and_no_watchdog(damaged: int) -> None:
+    took_s = {}
+    for number in (damaged, 1000):
+        lines = Lines((0, 1), damage=_damaging(number))
+        slave = lines.slaves[0, 1]
+        begin_ns = lines.now_ns
+        slave.send(slave.master, 1, b"up" * 400, begin_ns)
+        lines.master.send((0, 1), 2, b"down", begin_ns)
+        lines.run(9)
+        assert (lines.received("master"), lines.received((0, 1))) == ([b"up" * 400], [b"down"])
+        ends = [each for events in lines.events.values() for each in events if isinstance(each, ObjectDelivered)]
+        took_s[number] = (max(each.time_ns for each in ends) - begin_ns) / S
+    assert took_s[damaged] - took_s[1000] < 2.5  # a second of patience, and what the new session says again
+
+
+def test_slow_line_is_given_the_time_that_a_frame_takes() -> None:
+    """At 300 b/s a segment takes 18 s: it is the octets that show that the slave answers."""
+    slow = CentaurusConfig(watchdog_ns=60 * S)
+    master = SerialMaster([(0, 1)], slow, random_bytes=random.Random(1).randbytes)
+    slave = SerialSlave(1, slow, random_bytes=random.Random(2).randbytes)
+    slave.send(slave.master, 1, bytes(512), 1)
+    now_ns = 1
+    received: list[bytes] = []
+    while not received:
+        for source, sink in ((master, slave), (slave, master)):
+            while packet := source.outgoing(now_ns):
+                for octet in packet.octets:
+                    now_ns += 10 * S // 300
+                    sink.receive(bytes((octet,)), 0, now_ns)
+                    source.on_timer(now_ns)
+                    sink.on_timer(now_ns)
+                source.sent(packet, now_ns)
+        events = master.take_events()
+        assert not [each for each in events if isinstance(each, SessionEnded) and each.cause != "complete"]
+        received += [each.data for each in events if isinstance(each, Received)]
+        slave.take_events()
+    assert received == [bytes(512)]
 
 
 def test_unknown_station_is_named() -> None:

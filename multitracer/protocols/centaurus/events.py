@@ -71,7 +71,7 @@ class SessionEnded(NamedTuple):
     cause: str
     """Reason of the end.
 
-    complete, watchdog, cap, replaced (by a session of the peer), unanswered (a poll), crowded out."""
+    complete, watchdog, cap, replaced (by a session of the peer), unanswered (serial line), crowded out."""
     started_ns: int
     sent_bytes: int
     """Bytes of the packets that this end sent, with headers of Level I."""

@@ -7,6 +7,9 @@ Rules of this file:
 - One session at a time over all lines, as paper 000 describes it. The known slaves are visited round-robin;
   between rounds one station that was not found yet is probed.
 - SENT is indicated when the output of the line is drained, so no packet waits in the buffer of the driver.
+- A line has no queue in which a packet could wait: a slave whose turn it is and from which no octet arrives for
+  `probe_ns` did not get our packet, or its answer was damaged. The master then ends the session and polls again,
+  and the next session resumes. The watchdog, which is ten times as long, is left to the slave.
 - A slave needs no proof of its address, because it is at the end of the line. The nonces are still used.
 """
 
@@ -59,10 +62,19 @@ class SerialWorker(Worker):
 
 
 def _station_of(address: Address) -> int:
+    return _station(address)[1]
+
+
+def _line_of(address: Address) -> int:
+    return _station(address)[0]
+
+
+def _station(address: Address) -> Station:
     assert isinstance(address, tuple)
-    station = address[1]
+    line, station = address
+    assert isinstance(line, int)
     assert isinstance(station, int)
-    return station
+    return line, station
 
 
 class SerialMaster(SerialWorker):
@@ -88,11 +100,14 @@ class SerialMaster(SerialWorker):
             self.peers[address] = MetPeer(address)
         self._order = list(self.peers.values())
         self._visiting: CentaurusSession | None = None
+        self._octets_ns: dict[int, int] = {}
+        """Time at which the last octets arrived on a line, damaged ones included."""
         self._visit_ns = 0
         self._probe_ns = 0
 
     def receive(self, octets: bytes, line: int, now_ns: int) -> None:
         """Process octets that arrived on the serial line number `line`."""
+        self._octets_ns[line] = now_ns
         for address, octets_of_packet in self._frames(octets, line):
             unsealed = self._unsealed(octets_of_packet, bytes((address[1],)))
             if unsealed is None:
@@ -113,9 +128,7 @@ class SerialMaster(SerialWorker):
 
     def next_timer(self) -> int | None:
         """Return the time at which `on_timer` or `outgoing` must be called; None if no timer runs."""
-        due_ns = self._visit_ns if self._visiting is None else self._visiting.started_ns + self.config.probe_ns
-        if self._visiting is not None and not self._visiting.level2.is_unanswered:
-            due_ns = self._visiting.deadline_ns(self.config)
+        due_ns = self._visit_ns if self._visiting is None else self._answer_due_ns(self._visiting)
         armed_ns = super().next_timer()
         return due_ns if armed_ns is None else min(due_ns, armed_ns)
 
@@ -123,10 +136,16 @@ class SerialMaster(SerialWorker):
         """End the sessions and objects whose lifetime has expired."""
         super().on_timer(now_ns)
         session = self._visiting
-        if session is None or not session.level2.is_unanswered:
-            return
-        if session.started_ns + self.config.probe_ns <= now_ns:
+        if session is not None and self._answer_due_ns(session) <= now_ns:
             self._end(session, "unanswered", now_ns)
+
+    def _answer_due_ns(self, session: CentaurusSession) -> int:
+        """Return the time at which a session ends if no further octet arrives from the slave."""
+        deadline_ns = session.deadline_ns(self.config)
+        if session.awaits_sent or session.level2.has_output or session.level2.indicated:
+            return deadline_ns  # it is not the slave's turn
+        octets_ns = self._octets_ns.get(_line_of(session.address), 0)
+        return min(deadline_ns, max(session.armed_ns, octets_ns) + self.config.probe_ns)
 
     def _end(self, session: CentaurusSession, cause: str, now_ns: int) -> None:
         silent = session.level2.is_unanswered

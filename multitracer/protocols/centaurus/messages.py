@@ -91,7 +91,7 @@ class CentaurusConfig:
     """Maximum bytes of all outgoing objects together."""
 
     probe_ns: int = NS_PER_S
-    """Serial line: time within which a polled slave must begin to answer."""
+    """Serial line: longest time without an octet from the slave whose turn it is; then the master polls again."""
     visit_ns: int = 200 * NS_PER_MS
     """Serial line: time between two sessions of the master if it has nothing to send."""
 
