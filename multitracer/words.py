@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 _SI = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 _ROUNDS_UP = 0.9995  # with three digits 999.5 µs is shown as 1 ms
+_MIN_SHORT, _MIN_SAID = 0.005, 0.0005
+"""Minimum share that is shown as one percent, and as a tenth of one."""
+_NOISE = 1e-9
+"""Error of a sum of shares that make up all."""
 UNKNOWN = "unknown"
 
 
@@ -45,6 +49,19 @@ def share(part: float, complete: float) -> str:
     if 0 < percent < 0.01:
         return "< 0.01 %"
     return f"{_three(percent)} %"
+
+
+def percent(share: float, *, is_short: bool = False) -> str:
+    """Return a share, 0 to 1, as a percentage.
+
+    A short text has no fraction, unless that would show a share as nothing or as all; none above 0 is shown as 0 %,
+    and none below 1 as 100 %.
+    """
+    if is_short and (_MIN_SHORT <= share < 1 - _MIN_SHORT or abs(1 - share) < _NOISE):
+        return f"{share:.0%}"
+    if 1 - _MIN_SAID <= share < 1 - _NOISE:
+        return "> 99.9%"
+    return "< 0.1%" if 0 < share < _MIN_SAID else f"{share:.1%}"
 
 
 def ends(low: str, high: str) -> str:

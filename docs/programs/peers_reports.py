@@ -39,15 +39,17 @@ Packets = list[tuple[int, bytes]]
 # --- packets whose story is known ---
 
 
-def _opened(rtt_ms: int = _RTT_MS) -> list[Segment]:
-    """Return a handshake as the client sees it; the server answers after a round trip."""
-    offer = {"mss": 1460, "scale": 7}
+def _opened(rtt_ms: int = _RTT_MS, *, at_server: bool = False) -> list[Segment]:
+    """Return a handshake as one end sees it: the other end answers after a round trip, the own host at once."""
+    offer, own_ns = {"mss": 1460, "scale": 7}, MS // 10
+    syn_ns = START_NS + rtt_ms * MS // 2 * at_server
+    answer_ns = syn_ns + (own_ns if at_server else rtt_ms * MS)
+    last_ns = answer_ns + (rtt_ms * MS if at_server else own_ns)
     return [
-        Segment(0, 0, flags=SYN, window=64_240, time_ns=START_NS, options=offer, stamp=(1000, 0)),
-        Segment(1, 0, flags=SYN | ACK, ack=1, window=65_160, time_ns=START_NS + rtt_ms * MS, options=offer,
-                stamp=(5000, 1000)),
-        Segment(0, 1, ack=1, time_ns=START_NS + rtt_ms * MS + MS // 10, stamp=(1000 + rtt_ms, 5000)),
-    ]  # fmt: skip
+        Segment(0, 0, flags=SYN, window=64_240, time_ns=syn_ns, options=offer, stamp=(1000, 0)),
+        Segment(1, 0, flags=SYN | ACK, ack=1, window=65_160, time_ns=answer_ns, options=offer, stamp=(5000, 1000)),
+        Segment(0, 1, ack=1, time_ns=last_ns, stamp=(1000 + rtt_ms, 5000)),
+    ]
 
 
 def _upload(rounds: int = 12, *, window: int = 10) -> list[Segment]:
@@ -156,7 +158,7 @@ def _reordered() -> bytes:
     """Return what the receiver sees: the fifth of ten segments came 2.6 ms late, nothing was lost or sent again."""
     data = [replace(each, time_ns=(each.time_ns or 0) + 20 * MS) for each in _upload() if each.payload]
     late = [replace(each, time_ns=(each.time_ns or 0) + 2_600_000 * (each.ip_id % 10 == 5)) for each in data]
-    segments, reached, ahead = _opened(), 1, 0
+    segments, reached, ahead = _opened(at_server=True), 1, 0
     for each in _in_time(late):
         came_ns, (tick, _) = each.time_ns or 0, each.stamp or (0, 0)
         ahead = max(ahead, each.seq + each.payload)

@@ -93,6 +93,8 @@ _OF_FLOWS = {
     "zero-window",
 }
 """Kinds about the losses, queues and windows of one direction."""
+_RATE_CHANGE = "rate-change"
+"""The kind whose two rates the first sentence tells."""
 _FORGOTTEN, _AFTER_IT = "idle-timeout", {"reset-by-peer"}
 """The end of a connection that a box had forgotten, and the kinds that tell of the same end."""
 _MIN_REPAIR = 0.01
@@ -263,7 +265,11 @@ class Diagnosis:
         """
         alone, causes = len(self.group.members) == 1, self.causes
         facts, own = facts_of(self.limited, self.findings, self.missing_options), next(iter(causes), None)
-        sentence = headline_of(self.limited, facts, own) if alone else headline_of_group(self.group, facts, causes)
+        if alone:
+            changed = next((each for each in self._own_findings if each.kind == _RATE_CHANGE), None)
+            sentence = headline_of(self.limited, facts, own, changed)
+        else:
+            sentence = headline_of_group(self.group, facts, causes)
         if not any(names_no_zone(radio) for _, radio in self.transfer.radio):
             return sentence
         context = self.transfer.radio_context

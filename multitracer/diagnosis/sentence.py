@@ -20,9 +20,10 @@ from multitracer.diagnosis.limits.names import (
     largest,
     summed,
 )
+from multitracer.diagnosis.limits.windows import is_read_late
 from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets, failed_opening
 from multitracer.units import NS_PER_S
-from multitracer.words import about, count, duration, rate
+from multitracer.words import about, count, duration, percent, rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -103,8 +104,10 @@ ADVICE = tuple(
         (Limit.RECEIVER_WINDOW, "", LimitSubtype.ZERO, "a receiving program that reads what has arrived"),
         (Limit.RECEIVER_WINDOW, "unscaled", None,
          "window scaling at both ends, or a firewall that passes it: without it no window exceeds 65,535 bytes"),
+        (Limit.RECEIVER_WINDOW, "read-late", None,
+         "a receiving program that reads sooner: data waited in its buffer, and a larger one would fill, too"),
         (Limit.RECEIVER_WINDOW, "", None,
-         "a receiving program that reads sooner, or a larger receive buffer (SO_RCVBUF)"),
+         "a larger receive buffer (SO_RCVBUF), or none set, so that the kernel tunes it: what came was read at once"),
         (Limit.SENDER_BUFFER, "", None,
          "a larger send buffer (SO_SNDBUF), or none set, so that the kernel tunes it"),
         (Limit.APPLICATION, "of-initiator", LimitSubtype.THINK, "a program that sends its data sooner"),
@@ -195,6 +198,7 @@ def facts_of(limited: Limited, findings: Sequence[Finding], options: Sequence[Mi
         "of-initiator": not transfer.reverse,
         "policed": is_policed(limited),
         "unscaled": is_unscaled,
+        "read-late": seen is not None and is_read_late(seen),
         "nothing-lost": is_loss_known and is_in_order and not len(transfer.verdicts),
         "unopened": failed_opening(transfer) is not None,
         "clock-step": bool(transfer.clock_steps),
@@ -205,10 +209,23 @@ def facts_of(limited: Limited, findings: Sequence[Finding], options: Sequence[Mi
     return frozenset(kinds | missing | {name for name, holds in further.items() if holds})
 
 
-def headline_of(limited: Limited, facts: frozenset[str] = frozenset(), radio: RadioCauses | None = None) -> Headline:
+def headline_of(
+    limited: Limited,
+    facts: frozenset[str] = frozenset(),
+    radio: RadioCauses | None = None,
+    changed: Finding | None = None,
+) -> Headline:
     """Return the first sentence of one transfer.
 
-    Its remedy depends on the facts of `facts_of`, or on its causes by a radio log.
+    Parameters
+    ----------
+    limited : Limited
+    facts : frozenset of str
+        Those of `facts_of`, on which its remedy depends.
+    radio : RadioCauses, optional
+        Its causes by a radio log.
+    changed : Finding, optional
+        The finding `rate-change` of the transfer's own direction: then two rates are told, not a range.
     """
     if (failed := failed_opening(limited.transfer)) is not None:
         return _headline_unopened(limited, failed, facts)
@@ -225,7 +242,7 @@ def headline_of(limited: Limited, facts: frozenset[str] = frozenset(), radio: Ra
     share = parts[0].share if capture and parts[0].share >= next_share else sums[key]
     share = sum(row.share for row in parts) if others_of_it else share
     of_radio = _radio_words(limited, limit, share, own[0].confidence, radio)
-    first = of_radio.first or _first(limited, limit, parts, share)
+    first = of_radio.first or _first(limited, limit, parts, share, changed)
     named = {each for each, other in others.items() if other >= WORTH_SAYING and each[0] not in of_radio.limits}
     rest = [_also(limited, *each, other) for each, other in others.items() if each in named]
     helps = "; ".join(dict.fromkeys(remedy(limit, row.part, _facts_here(facts, limited, row)) for row in parts))
@@ -246,13 +263,15 @@ def _help_of_next(limited: Limited, named: dict[tuple[Limit, bool], float], shar
         return ""
     rows = (row for row in limited.shares if row.limit is limit)
     row = next(row for row in rows if limit is Limit.APPLICATION or row.reverse == reverse)
-    noun = _noun(limited, limit, row.part, reverse=row.reverse)
-    return f"; for {noun} ({next_share:.0%}): {remedy(limit, row.part, _facts_here(facts, limited, row))}"
+    helps = remedy(limit, row.part, _facts_here(facts, limited, row))
+    return f"; for {_noun_of(limited, row)} ({percent(next_share, is_short=True)}): {helps}"
 
 
 def _facts_here(facts: frozenset[str], limited: Limited, row: LimitShare) -> frozenset[str]:
-    """Return the facts for a limit of either direction: whose data they are, and whether they were policed."""
-    here = {"of-initiator": not row.reverse, "policed": is_policed(limited.side(reverse=row.reverse))}
+    """Return the facts for a limit of either direction: whose data they are, whether policed, or read late."""
+    side = limited.side(reverse=row.reverse)
+    here = {"of-initiator": not row.reverse, "policed": is_policed(side)}
+    here["read-late"] = side.seen is not None and is_read_late(side.seen)
     return (facts - set(here)) | {name for name, holds in here.items() if holds}
 
 
@@ -290,7 +309,7 @@ def _main_parts(limited: Limited, own: list[LimitShare], next_share: float) -> t
         is_most = main.share > MOSTLY * complete and main.share >= next_share
         return [main if is_most else main._replace(part=LimitSubtype.NONE)], []
     parts = [row for row in own if row is main or row.share >= WORTH_SAYING]
-    nouns = [_noun(limited, row.limit, row.part, reverse=row.reverse) for row in parts]
+    nouns = [_noun_of(limited, row) for row in parts]
     mine = [row for row, noun in zip(parts, nouns, strict=True) if noun == nouns[0]]
     is_largest = sum(row.share for row in mine) >= next_share
     if len(mine) == len(parts) or _of_all(nouns) == _BOTH or not is_largest:
@@ -334,12 +353,13 @@ def headline_of_group(
         noun += ", which they filled together" if 2 * together_s >= (link_s or np.inf) else ""
     if sum(end >= WORTH_SAYING for end in ends.values()) > 1:
         part = LimitSubtype.NONE
-        noun = f"{_of_all(ends)}, {' and '.join(f'{end} for {ours:.0%}' for end, ours in ends.items())}"
-    first = f"{many} {mostly} {noun} ({share:.0%}, {sure.label})."
+        of_ends = (f"{end} for {percent(ours, is_short=True)}" for end, ours in ends.items())
+        noun = f"{_of_all(ends)}, {' and '.join(of_ends)}"
+    first = f"{many} {mostly} {noun} ({percent(share, is_short=True)}, {sure.label})."
     rest = [
         _programs(longest, programs)
         if each is Limit.APPLICATION
-        else f"{_noun(longest, each, reverse=longest.transfer.reverse).capitalize()} was the limit for {other:.0%}."
+        else _was_limit(_noun(longest, each, reverse=longest.transfer.reverse), other, _of_limit(rows, each))
         for each, other in sums.items()
         if each is not limit and other >= WORTH_SAYING
     ]
@@ -413,8 +433,8 @@ def _headline_unopened(limited: Limited, failed: FailedOpening, facts: frozenset
     return Headline(Limit.HANDSHAKE, LimitSubtype.NONE, 1.0, sure, sentence, helps)
 
 
-def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float) -> str:
-    basis = f"{share:.0%} of {lasted(limited.total_s)}, {parts[0].confidence.label}"
+def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float, changed: Finding | None) -> str:
+    basis = f"{percent(share, is_short=True)} of {lasted(limited.total_s)}, {parts[0].confidence.label}"
     if limit is Limit.UNKNOWN and limited.transfer.clock_steps:
         return f"What limited it is not known: {limited.reason}."
     if limit is Limit.UNKNOWN:
@@ -424,13 +444,13 @@ def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float
         others = max((row.share for row in limited.shares if row.limit is not limit), default=0.0)
         rest = f"nothing else cost more than {max(int(np.ceil(others * 100)), 1)} %"
         side = limited.side(reverse=parts[0].reverse)
-        at = f": a policer let no more through{policed_to(side)}" if is_policed(side) else at_rate(side)
+        at = f": a policer let no more through{policed_to(side)}" if is_policed(side) else at_rate(side, changed)
         at = "" if parts[0].part is LimitSubtype.ACKS else at
         what = _noun(limited, limit, parts[0].part, reverse=parts[0].reverse).removeprefix("the ")
         return f"The {what} was the limit{at} ({basis}); {rest}."
     begin = "Mostly" if share >= MOSTLY else "The largest part was"
     nouns = [_noun(limited, limit, row.part, reverse=row.reverse) for row in parts]
-    did = [what_happened(limited.side(reverse=row.reverse), limit, row.part) for row in parts]
+    did = [what_happened(limited.side(reverse=row.reverse), limit, row.part, changed) for row in parts]
     if len(set(nouns)) == 1:
         return f"{begin} {nouns[0]}: {', and '.join(did)} ({basis})."
     what = "; ".join(_of_end(noun, words) for noun, words in zip(nouns, did, strict=True))
@@ -447,21 +467,34 @@ def _of_end(noun: str, words: str) -> str:
 def _also(limited: Limited, limit: Limit, reverse: bool, share: float) -> str:
     side = limited.side(reverse=reverse)
     if limit is Limit.UNKNOWN:
-        return f"For {share:.0%} the limit is unknown: {side.reason}."
-    if limit is Limit.LINK and is_policed(side):
-        return f"The policer was the limit for {share:.0%}."
+        return f"For {percent(share, is_short=True)} the limit is unknown: {side.reason}."
+    rows = _of_limit(limited.shares, limit)
     if limit is Limit.APPLICATION:
-        return _programs(limited, [row for row in limited.shares if row.limit is limit])
-    return f"{_noun(limited, limit, reverse=reverse).capitalize()} was the limit for {share:.0%}."
+        return _programs(limited, rows)
+    policed = limit is Limit.LINK and is_policed(side)
+    noun = "the policer" if policed else _noun(limited, limit, reverse=reverse)
+    return _was_limit(noun, share, [row for row in rows if row.reverse == reverse])
+
+
+def _of_limit(rows: Iterable[LimitShare], limit: Limit) -> list[LimitShare]:
+    return [row for row in rows if row.limit is limit]
+
+
+def _was_limit(noun: str, share: float, rows: Sequence[LimitShare]) -> str:
+    """Return a sentence about a limit beside the largest, with the confidence of most of its time (`rows`)."""
+    sure = max(rows, key=lambda row: row.seconds).confidence
+    return f"{noun[0].upper()}{noun[1:]} was the limit for {percent(share, is_short=True)} ({sure.label})."
 
 
 def _programs(limited: Limited, rows: Iterable[LimitShare]) -> str:
     """Return sentences with the share of each endpoint's program; only one sentence if both are small."""
+    rows = list(rows)
     ends = _by_end(limited, rows)
     large = {noun: share for noun, share in ends.items() if share >= WORTH_SAYING}
     if not large:
-        return f"{_of_all(ends).capitalize()} were the limit for {sum(ends.values()):.0%}."
-    return " ".join(f"{noun.capitalize()} was the limit for {share:.0%}." for noun, share in large.items())
+        return f"{_of_all(ends).capitalize()} were the limit for {percent(sum(ends.values()), is_short=True)}."
+    of = {noun: [row for row in rows if _noun_of(limited, row) == noun] for noun in large}
+    return " ".join(_was_limit(noun, share, of[noun]) for noun, share in large.items())
 
 
 def _by_end(limited: Limited, rows: Iterable[LimitShare]) -> dict[str, float]:
@@ -471,9 +504,13 @@ def _by_end(limited: Limited, rows: Iterable[LimitShare]) -> dict[str, float]:
     """
     ends: dict[str, float] = {}
     for row in rows:
-        noun = _noun(limited, row.limit, row.part, reverse=row.reverse)
+        noun = _noun_of(limited, row)
         ends[noun] = ends.get(noun, 0.0) + row.share
     return dict(sorted(ends.items(), key=lambda end: -end[1]))
+
+
+def _noun_of(limited: Limited, row: LimitShare) -> str:
+    return _noun(limited, row.limit, row.part, reverse=row.reverse)
 
 
 def _noun(limited: Limited, limit: Limit, part: LimitSubtype = LimitSubtype.NONE, *, reverse: bool) -> str:
@@ -494,7 +531,7 @@ def rows_in_words(limited: Limited) -> list[tuple[str, str, str, str, str]]:
         (
             name_of(limited, row),
             f"{row.seconds:.2f}",
-            f"{row.share:.1%}",
+            percent(row.share),
             row.confidence.label,
             numbers_of(limited.side(reverse=row.reverse), row.limit),
         )
@@ -531,8 +568,8 @@ _AS_ONE = 1.02
 """Maximum ratio of the highest to the lowest rate of a link that is printed as one number. Not measured."""
 
 
-def what_happened(limited: Limited, limit: Limit, part: LimitSubtype) -> str:
-    """Return a clause about the effect of a limit, with its numbers."""
+def what_happened(limited: Limited, limit: Limit, part: LimitSubtype, changed: Finding | None = None) -> str:
+    """Return a clause about the effect of a limit, with its numbers; `changed` as in `at_rate`."""
     begin, end = stretches(limited, limit, part or None)
     lengths = np.asarray((end - begin) * limited.transfer.speed / NS_PER_S)
     seconds = float(lengths.sum())
@@ -545,7 +582,7 @@ def what_happened(limited: Limited, limit: Limit, part: LimitSubtype) -> str:
             return f"a policer let no more through{policed_to(limited)} for {lasted(seconds)}"
         if part is LimitSubtype.ACKS:
             return f"they waited in its queue for {lasted(seconds)}"
-        return f"it had data queued or in service for {lasted(seconds)}{at_rate(limited)}"
+        return f"it had data queued or in service for {lasted(seconds)}{at_rate(limited, changed)}"
     if limit is Limit.RECEIVER_WINDOW and part is LimitSubtype.ZERO:
         return f"it had no room for a segment for {lasted(seconds)}"
     return {
@@ -573,11 +610,18 @@ def policed_to(limited: Limited) -> str:
     return "" if policer is None else f" than {rate(policer.rate_bytes_per_s * _BITS)} with headers"
 
 
-def at_rate(limited: Limited) -> str:
-    """Return the rate of a link, for example ", at 1.93 Mbit/s (1.85 to 1.95)"; empty if it is unknown."""
+def at_rate(limited: Limited, changed: Finding | None = None) -> str:
+    """Return the rate of a link, for example ", at 1.93 Mbit/s (1.85 to 1.95)"; empty if it is unknown.
+
+    With the finding `rate-change` of this direction (`changed`) it is the rates before and after, and when it changed.
+    """
     link_rate = limited.link_rate
     if link_rate is None:
         return ""
+    if changed is not None and changed.reverse == limited.transfer.reverse:
+        before, after = (rate(changed.numbers[f"rate_{side}_bps"]) for side in ("before", "after"))
+        at_s = (changed.begin_ns - limited.begin_ns) * limited.transfer.speed / NS_PER_S
+        return f", at {before} and, from {at_s:.1f} s on, at {after}"
     low, middle, high = (rate(each * _BITS) for each in (link_rate.low, link_rate.median, link_rate.high))
     if link_rate.high <= _AS_ONE * link_rate.low or low == high:
         return f", at {middle}"
@@ -680,7 +724,7 @@ def _radio_words(
     bad = _bad(every)
     names = [each for each, seconds in bad.items() if seconds >= _LITTLE * sum(bad.values())]
     listed = _listed(bad, names, [radio])
-    basis = f"{share:.0%} of {lasted(limited.total_s)}, {confidence.label}"
+    basis = f"{percent(share, is_short=True)} of {lasted(limited.total_s)}, {confidence.label}"
     if not _is_mostly_bad(own):
         is_good = limit is Limit.LINK and own.get(RadioCause.NORMAL, 0.0) > MOSTLY * sum(own.values())
         if not is_good or sum(bad.values()) < WORTH_SAYING * limited.total_s:

@@ -13,11 +13,11 @@ from multitracer.diagnosis.account.uses import LOST, Use
 from multitracer.diagnosis.diagnose import channel_use
 from multitracer.diagnosis.limits.names import Confidence, Limit, Viewpoint, by_limit
 from multitracer.diagnosis.sentence import name_of, numbers_of
-from multitracer.report.limit_words import COARSE, RECEIVER_ONLY, SEEN_FROM, percent, says, shares_of, surely
+from multitracer.report.limit_words import COARSE, RECEIVER_ONLY, SEEN_FROM, says, shares_of, surely
 from multitracer.report.markup import Markup, element, fold
 from multitracer.report.time_axis import TimeAxis
 from multitracer.units import NS_PER_S
-from multitracer.words import count, duration, ends, printable
+from multitracer.words import count, duration, ends, percent, printable
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.diagnosis import Diagnosis, Incident

@@ -17,13 +17,13 @@ from multitracer.diagnosis.sentence import is_policed
 from multitracer.figures.stack import axis_origin_ns
 from multitracer.report.cause import AFTER_LOSSES, cause, confidence_of, explanation, lost_run, lost_segments
 from multitracer.report.headline_text import arithmetic, headline_text, numbers
-from multitracer.report.limit_words import SEEN_FROM, SHORT, percent, says, shares_of, surely
+from multitracer.report.limit_words import SEEN_FROM, SHORT, says, shares_of, surely
 from multitracer.report.markup import Markup, element
 from multitracer.report.primary_cause import primary_cause_rows
 from multitracer.report.sections import trust_line
 from multitracer.report.time_axis import TimeAxis, row, stretches, times, when
 from multitracer.units import NS_PER_S
-from multitracer.words import count, duration, printable
+from multitracer.words import count, duration, percent, printable
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.diagnosis import Diagnosis

@@ -25,10 +25,6 @@ RECEIVER_ONLY = (
 COARSE = (
     "The sender's timestamps are missing, or tick too slowly to show when it sent, so all but the handshake is weak."
 )
-_MIN_SHORT = 0.005
-"""Distance of a share from 0 or 1 below which even a short text has a fraction, to avoid "0 %" and "100 %"."""
-_MIN_SAID = 0.0005
-"""Share that rounds to less than 0.1 %."""
 _LIMITS = {
     Limit.HANDSHAKE: "the connection was being opened",
     Limit.OUTAGE: "nothing came through, and a retransmission failed too",
@@ -107,13 +103,3 @@ def surely(row: LimitShare) -> str:
     """Return a text about the confidence of a share; for a weak share, also its range."""
     within = bounds(row)
     return f"{row.confidence.label}: {within}" if within else row.confidence.label
-
-
-def percent(share: float, *, is_short: bool = False) -> str:
-    """Return a share as a percentage.
-
-    A short text has no fraction, and a share above 0 is never shown as 0 %.
-    """
-    if is_short and (_MIN_SHORT <= share < 1 - _MIN_SHORT or share == 1):
-        return f"{share:.0%}"
-    return "< 0.1%" if 0 < share < _MIN_SAID else f"{share:.1%}"

@@ -132,7 +132,7 @@ def test_long_pauses_are_told_in_minutes(tmp_path: Path) -> None:
         end_ms = exchange.round_trips(end_ms + 130_000, 12 + 4 * turn, count=1)
     found = exchange.diagnosed(tmp_path)
     assert found.headline is not None
-    assert "it had nothing to send for 6 min 30 s, in 3 pauses (100% of 6 min 30 s" in found.headline.sentence
+    assert "it had nothing to send for 6 min 30 s, in 3 pauses (99.9% of 6 min 30 s" in found.headline.sentence
     assert "3 pauses of 2 min 10 s (up to 2 min 10 s)" in of(found, "application-limited").sentence
 
 
@@ -147,6 +147,7 @@ def test_each_remedy_can_be_reached() -> None:
     """A limit has one that always fits, behind all others; what one needs is the kind of a finding, or a fact."""
     kinds = {rule.KIND for rule in RULES} | {f"without-{option}" for option in OPTIONS}
     facts = {"radio", "of-initiator", "policed", "unscaled", "nothing-lost", "unopened", "clock-step", "one-time"}
+    facts |= {"read-late"}
     for limit in Limit:
         own = [each for each in ADVICE if each.limit is limit]
         assert [each for each in own if not each.needs and each.part is None] == own[-1:], limit
@@ -229,6 +230,30 @@ def test_help_is_told_against_the_next_limit_if_it_is_about_as_large() -> None:
     assert told.help.endswith("; for the link (47%): a faster link, or less other traffic on it")
     alone = explain(read(_RECORDINGS / "00109-syn-lost" / "session")).headline
     assert "; for " not in alone.help
+
+
+def test_a_slow_reader_needs_no_larger_buffer() -> None:
+    for name in ("3000020-posts-read-slowly", "00062-slow-reader"):
+        found = explain(read(_RECORDINGS / name / "session"))
+        helps = [found.headline.help, of(found, "receiver-limited").help]
+        assert not any("SO_RCVBUF" in each for each in helps), name
+        assert all("reads" in each for each in helps), name
+
+
+def test_a_reader_that_waits_for_data_needs_a_larger_buffer() -> None:
+    found = explain(read(_RECORDINGS / "1000061-satellite-rcvbuf" / "session" / "fixed" / "tcp-0.pcap.gz"))
+    helps = [found.headline.help, of(found, "receiver-limited").help]
+    assert all("larger receive buffer" in each and "sooner" not in each for each in helps)
+
+
+def test_a_rate_that_changed_once_is_told_as_two_rates() -> None:
+    told = explain(read(_RECORDINGS / "30020-rate-step" / "session")).headline
+    assert ", at 1.18 Mbit/s and, from 1.9 s on, at 121 kbit/s (99% of" in told.sentence
+
+
+def test_what_is_named_beside_the_largest_limit_has_its_confidence() -> None:
+    told = explain(read(_RECORDINGS / "00053-outage-data" / "session")).headline
+    assert "The link was the limit for 47% (measured)." in told.sentence
 
 
 def test_a_handshake_counts_the_syns_that_it_needed() -> None:

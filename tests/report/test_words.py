@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from multitracer.tables import NOT_A_TIME
-from multitracer.words import count, duration, ends, moment, rate, share, size
+from multitracer.words import count, duration, ends, moment, percent, rate, share, size
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,23 @@ def test_sizes(number: int, said: str) -> None:
 def test_a_range_whose_ends_are_written_alike_is_one_value() -> None:
     assert ends("1.9", "2.1") == "1.9 to 2.1"
     assert ends("1.95 Mbit/s", "1.95 Mbit/s") == "1.95 Mbit/s"
+
+
+@pytest.mark.parametrize(
+    ("part", "short", "long"),
+    [
+        (1.0, "100%", "100.0%"),
+        (1 - 1e-12, "100%", "100.0%"),
+        (0.99974, "> 99.9%", "> 99.9%"),
+        (0.996, "99.6%", "99.6%"),
+        (0.374, "37%", "37.4%"),
+        (0.004, "0.4%", "0.4%"),
+        (0.0003, "< 0.1%", "< 0.1%"),
+        (0.0, "0.0%", "0.0%"),
+    ],
+)
+def test_only_all_is_100_percent_and_only_nothing_0(part: float, short: str, long: str) -> None:
+    assert (percent(part, is_short=True), percent(part)) == (short, long)
 
 
 def test_rates() -> None:

@@ -36,6 +36,9 @@ _SMOOTHED = 5  # rounds: their median drops two heights that ticks misplaced. No
 _WOKEN_NS = 5 * NS_PER_MS  # a program that is woken writes within this time on a busy host. Not measured
 _SOON_NS = NS_PER_MS // 5  # on a quiet one: 0.02 to 0.16 ms in 12 of 13 refills of known send buffers
 _NEARLY_ALL = 0.8  # of such gaps: others end when a slow path to the program does. Not measured
+_READ_LATE = 0.1
+"""Part of the window's growth that comes without an ACK of new data: 0.24 to 0.97 of five slow readers, at most 0.02 of
+nine small receive buffers."""
 _IMPROBABLE = 0.05  # that a program that writes in its own time meets so many ACKs. Not measured
 
 
@@ -284,6 +287,17 @@ def full_window(seen: Observed) -> FullWindow:
     full = is_known & (edge - sent < seen.mss_bytes)
     closed = is_known & (edge - acked < seen.mss_bytes)
     return FullWindow(Spans.of(times[full | closed], until[full | closed]), Spans.of(times[closed], until[closed]))
+
+
+def is_read_late(seen: Observed) -> bool:
+    """Return whether the receiving program let data wait: the window grew without new data being acknowledged.
+
+    TCP acknowledges data when they arrive, and offers their place again when they were read. If the program waits for
+    the data, one ACK does both.
+    """
+    grew, acked = np.diff(seen.answers.edge), np.diff(seen.answers.ack)
+    known = (seen.answers.edge[1:] != NA) & (seen.answers.edge[:-1] != NA) & (grew > 0)
+    return bool(grew[known & (acked == 0)].sum() > _READ_LATE * grew[known].sum())
 
 
 def samples_in_full_window(seen: Observed) -> float:

@@ -10,6 +10,7 @@ from multitracer.diagnosis.held import held
 from multitracer.diagnosis.limits.limited import stretches
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.limits.spans import Spans
+from multitracer.diagnosis.limits.windows import is_read_late
 from multitracer.words import ends
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 KIND = "receiver-limited"
-HELP = "A program that reads sooner, or a larger receive buffer (SO_RCVBUF, tcp_rmem)."
+HELP = "A larger receive buffer (SO_RCVBUF, tcp_rmem), or none set, so that the kernel tunes it."
+_READ_LATE_HELP = "A receiving program that reads sooner: data waited in its buffer, and a larger one would fill, too."
 _UNSCALED_HELP = "Window scaling: without it no window exceeds 65,535 bytes, however large the buffer is."
 
 
@@ -37,8 +39,12 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     )
     numbers = limit.numbers | {"window_bytes": float(offered[(len(offered) - 1) // 2])}
     finding = limit.finding(KIND, sentence, numbers)
-    is_scaled = all(each.name != "window-scale" for each in diagnosis.missing_options)
-    yield finding if is_scaled else finding._replace(help=_UNSCALED_HELP)
+    seen = diagnosis.limited.seen
+    if any(each.name == "window-scale" for each in diagnosis.missing_options):
+        finding = finding._replace(help=_UNSCALED_HELP)
+    elif seen is not None and is_read_late(seen):
+        finding = finding._replace(help=_READ_LATE_HELP)
+    yield finding
 
 
 def _offered(diagnosis: Diagnosis) -> Array:
