@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import sys
 import time
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 
 import click
 
+from multitracer.cli import _messages
 from multitracer.cli._output import page, replacing, text_output
 from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, no_formula, printable
@@ -43,7 +43,7 @@ class CampaignProgressLine:
     """
 
     def __init__(self) -> None:
-        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._is_terminal = _messages.chosen.is_live
         self._due_s = time.monotonic() + (_TERMINAL_S if self._is_terminal else _EVERY_S)
         self._is_open = False
         self._last = ""
@@ -65,8 +65,11 @@ class CampaignProgressLine:
         if text == self._last:
             return
         self._last = text
-        self._is_open = self._is_terminal
-        click.echo(f"\r\x1b[K{text}" if self._is_terminal else text, err=True, nl=not self._is_terminal)
+        if not self._is_terminal:
+            _messages.progress(text)
+            return
+        self._is_open = True
+        click.echo(f"\r\x1b[K{text}", err=True, nl=False)
 
 
 def progress_words(progress: CampaignProgress) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collectors import collectors, installed
-from multitracer.cli._output import warn
+from multitracer.cli._messages import warn
 from multitracer.errors import InputError, PreflightError
 from multitracer.recorder.plan import SYNC_PROBE_PORT, PlannedCollector, RecordingPlan
 from multitracer.units import NS_PER_S

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._output import replacing, warn
+from multitracer.cli._messages import warn
+from multitracer.cli._output import replacing
 from multitracer.cli._plotting import write
 from multitracer.cli._reading import load
 from multitracer.figures.delivered import delivered_figure, rates_figure

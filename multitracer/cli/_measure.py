@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-import sys
 import time
 from collections import defaultdict
 from dataclasses import dataclass, fields
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from multitracer.cli import _messages
 from multitracer.cli._options import FiniteRange
 
 if TYPE_CHECKING:
@@ -137,10 +137,10 @@ def measure_over(
     if chosen.trace is not None:
         trace, at_end = read_error_trace(chosen.trace), chosen.at_end or "clear"
         scenario, radio = under_errors(scenario, trace, path=str(chosen.trace), at_end=at_end)
-        click.echo(f"radio {radio.kind}: {radio.sentence}; {radio.beyond}", err=True)
+        _messages.note(f"radio {radio.kind}: {radio.sentence}; {radio.beyond}")
     elif (radio := realism_of(scenario.link)).lasts_ns:
         link_of(scenario.link, seed=scenario.seed)  # a link that is never up is refused without more words
-        click.echo(f"radio {radio.kind}: {radio.sentence}; {radio.beyond}", err=True)
+        _messages.note(f"radio {radio.kind}: {radio.sentence}; {radio.beyond}")
     settings: Document = {"seed": chosen.seed, "options": options, "capture": chosen.capture, "progress": progress}
     if chosen.virtual:
         from multitracer.lab.rig.virtual import run_virtual
@@ -152,10 +152,9 @@ def measure_over(
     try:
         return run_real(plan, folder, scenario, speed=chosen.speed or 1, **settings)
     except InterruptedRunError as stop:
-        click.echo(
+        _messages.note(
             "The measurement was interrupted; start the same command again to continue after "
-            "the last finished transaction.",
-            err=True,
+            "the last finished transaction."
         )
         raise click.exceptions.Exit(128 + stop.number) from stop
 
@@ -202,7 +201,7 @@ def progress_line(every_s: float | None = None) -> Iterator[Callable[[int, int, 
     On a terminal the line is updated continuously; elsewhere a line is written each `every_s` seconds, or none.
     """
     line = MeasureProgressLine()
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not _messages.chosen.is_live:
         yield line.update if every_s is None else _logged(line, every_s)
         return
     from rich.console import Console
@@ -229,7 +228,7 @@ def _logged(line: MeasureProgressLine, every_s: float) -> Callable[[int, int, in
         line.update(done, dropped, total)
         if time.monotonic() >= due_s:
             due_s = time.monotonic() + every_s
-            click.echo(line.words(), err=True)
+            _messages.progress(line.words())
 
     return log
 

@@ -6,11 +6,15 @@ A named range of seconds on a figure's axis (`plot --trend`, `--mark`) is writte
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from multitracer.cli import _messages
 from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
 
@@ -108,6 +112,40 @@ debug_option = click.option(
     "--debug", is_flag=True, expose_value=False, help="Show the Python traceback if an error occurs."
 )
 """Option --debug; the program that runs the command evaluates it."""
+
+
+def _message_option(
+    *names: str, words: str, metavar: str | None = None
+) -> Callable[[Callable[..., object]], Callable[..., object]]:
+    """Return an option that sets an attribute of `_messages.chosen`: a flag, or a text if it has a metavar."""
+    return click.option(
+        *names,
+        is_flag=metavar is None,
+        metavar=metavar,
+        expose_value=False,
+        callback=lambda _, option, value: setattr(_messages.chosen, option.name, value),
+        help=words,
+    )
+
+
+_COMMON = (
+    _message_option(
+        "-q", "--quiet", "errors_only",
+        words="Write only errors to standard error: no warnings, no progress, even with --verbose.",
+    ),
+    _message_option("-v", "--verbose", words="Also write to standard error what is read, and by which code."),
+    _message_option(
+        "--log", metavar="FILE", words="Append all messages to this file, with their times, even with --quiet."
+    ),
+    debug_option,
+)  # fmt: skip
+
+
+def common_options(function: Callable[..., object]) -> Callable[..., object]:
+    """Add the options that every command has; used as a decorator. The command does not get them."""
+    for add in reversed(_COMMON):
+        function = add(function)
+    return function
 
 
 pool_option = click.option(

@@ -11,8 +11,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-import click
-
 from multitracer.errors import InputError
 from multitracer.report.replacing import check_replaceable, replacing, replacing_folder
 from multitracer.words import portable, printable
@@ -23,12 +21,7 @@ if TYPE_CHECKING:
     import rich.table
     from rich.console import Console
 
-__all__ = ["check_output", "output_name", "replacing", "replacing_folder", "warn"]
-
-
-def warn(sentence: str) -> None:
-    """Write one line of warning to standard error."""
-    click.echo(f"Warning: {printable(sentence)}", err=True)
+__all__ = ["check_output", "output_name", "replacing", "replacing_folder"]
 
 
 def check_output(target: str | None, inputs: Iterable[str], *, files: str | None = None) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from multitracer.cli._measure import measure_over, progress_line
-from multitracer.cli._output import page, warn
+from multitracer.cli._messages import warn
+from multitracer.cli._output import page
 from multitracer.errors import InputError
 from multitracer.measure.run import carry_out
 from multitracer.measure.transports import client

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from multitracer.cli._messages import warn
 from multitracer.cli._options import Wish
-from multitracer.cli._output import warn
 from multitracer.cli._reading import axis_bounds_ns
 from multitracer.errors import InputError
 from multitracer.figures.drive_figure import drive_figure, drive_panels, figure_over_distance, over_distance

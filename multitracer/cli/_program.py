@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multitracer import __version__
+from multitracer.cli import _messages
 from multitracer.cli._options import debug_option, examples, first_sentence
 from multitracer.errors import MultiTracerError, WindowError
 from multitracer.words import portable, printable, without_secrets
@@ -127,7 +128,7 @@ def run(args: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # what the locale cannot show is written out
             stream.reconfigure(errors="backslashreplace")
-    warnings.formatwarning = lambda message, *_, **__: f"Warning: {printable(str(message))}\n"
+    warnings.showwarning = lambda message, *_, **__: _messages.warn(str(message))
     try:
         return _invoke(args)
     except (click.ClickException, WindowError) as error:
@@ -205,7 +206,7 @@ def _fail(sentence: str, status: int = Exit.ERROR) -> int:
         print(end="", flush=True)  # noqa: T201
     except OSError:
         _silence_stdout()
-    click.echo(f"Error: {printable(sentence)}", err=True)
+    _messages.fail(sentence)
     return status
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from multitracer.cli import _messages
 from multitracer.words import size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from rich.console import RenderableType
 
 _PATIENCE_S = 1.0
+_EVERY_S = 10.0
+"""Interval of progress lines where they are no line that changes, such as in the log of a batch job."""
 
 
 class ProgressDisplay:
@@ -30,15 +32,25 @@ class ProgressDisplay:
         """Record how many bytes of all files were read; the number falls if a file is read again."""
         self._done_bytes = stored_bytes
 
+    def words(self) -> str:
+        """Return the progress as text."""
+        total = f" of {size(self._known_bytes)}" if self._known_bytes else ""
+        return f"{self.phase}: {size(self._done_bytes)}{total}"
+
+    @property
+    def _known_bytes(self) -> int:
+        """The total of the current work; 0 if it is unknown."""
+        return self._total_bytes or 0 if self.phase.startswith(self._counted) else 0
+
     def __rich__(self) -> RenderableType:
         """Return the line for the terminal."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 
         line = Table.grid(padding=(0, 1))
-        if self.phase.startswith(self._counted) and self._total_bytes:
-            bar = ProgressBar(total=self._total_bytes, completed=self._done_bytes, width=30)
-            line.add_row(self.phase, bar, f"{size(self._done_bytes)} of {size(self._total_bytes)}")
+        if total_bytes := self._known_bytes:
+            bar = ProgressBar(total=total_bytes, completed=self._done_bytes, width=30)
+            line.add_row(self.phase, bar, f"{size(self._done_bytes)} of {size(total_bytes)}")
         else:
             line.add_row(f"{self.phase} …", size(self._done_bytes))
         return line
@@ -46,9 +58,9 @@ class ProgressDisplay:
 
 @contextlib.contextmanager
 def progress(paths: Iterable[str]) -> Iterator[ProgressDisplay]:
-    """Show a progress line on standard error during the `with` block, if it lasts over a second.
+    """Show progress on standard error during the `with` block.
 
-    A line is shown only on a terminal.
+    On a terminal it is a line that changes, if the work lasts over a second; elsewhere a line every ten seconds.
     """
     with _shown(ProgressDisplay(_total_bytes(paths))) as state:
         yield state
@@ -63,10 +75,10 @@ def progress_of(phase: str, total_bytes: int) -> Iterator[ProgressDisplay]:
 
 @contextlib.contextmanager
 def _shown(state: ProgressDisplay) -> Iterator[ProgressDisplay]:
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not _messages.chosen.is_progress_shown:
         yield state
         return
-    with _live_after(_PATIENCE_S, state):
+    with _live_after(_PATIENCE_S, state) if _messages.chosen.is_live else _lines_every(_EVERY_S, state):
         yield state
 
 
@@ -74,6 +86,18 @@ def _total_bytes(paths: Iterable[str]) -> int | None:
     sizes = [Path(path).stat().st_size if Path(path).is_file() else None for path in paths]
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None
+
+
+@contextlib.contextmanager
+def _lines_every(every_s: float, state: ProgressDisplay) -> Iterator[None]:
+    done = threading.Event()
+
+    def tell() -> None:
+        while not done.wait(every_s):
+            _messages.progress(state.words())
+
+    with _running(tell, done):
+        yield
 
 
 @contextlib.contextmanager
@@ -89,10 +113,17 @@ def _live_after(patience_s: float, state: ProgressDisplay) -> Iterator[None]:
         with Live(get_renderable=lambda: state, console=Console(stderr=True), transient=True):
             done.wait()
 
-    drawer = threading.Thread(target=show, daemon=True)
-    drawer.start()
+    with _running(show, done):
+        yield
+
+
+@contextlib.contextmanager
+def _running(work: Callable[[], None], done: threading.Event) -> Iterator[None]:
+    """Run `work` in a thread during the `with` block; the event tells it to end."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
     try:
         yield
     finally:
         done.set()
-        drawer.join()
+        thread.join()

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from multitracer.cli._options import EMPTY_INPUT, debug_option, memory_limit
+from multitracer.cli import _messages
+from multitracer.cli._options import EMPTY_INPUT, common_options, memory_limit
 from multitracer.errors import InputError
 from multitracer.recording.window import EVERYTHING, Window, WindowEdge, moment_of
 
@@ -215,7 +216,7 @@ _READING_OPTIONS = (
         "--max-packets", type=click.IntRange(min=1), metavar="N", help="Stop reading each capture after N packets."
     ),
     forces_reading,
-    debug_option,
+    common_options,
 )
 
 
@@ -270,9 +271,7 @@ def load(  # noqa: PLR0913  # each is what one command knows
 
         check_output(output, inputs.paths, files=files)
     if stream is None and (why := inputs.too_large):
-        from multitracer.cli._output import warn
-
-        warn(
+        _messages.warn(
             f"{inputs.name}: {why}, so the captures are analysed as a stream (docs/large_captures.md "
             "lists the differences); add --no-stream to load the captures completely"
         )
@@ -284,7 +283,7 @@ def load(  # noqa: PLR0913  # each is what one command knows
 
         limits, interrupted = StreamLimits(), _first_interrupt()
     shown: AbstractContextManager[ProgressDisplay | None] = nullcontext()
-    if sys.stderr is not None and sys.stderr.isatty():
+    if _messages.chosen.is_live or (stream and _messages.chosen.is_progress_shown):
         from multitracer.cli._progress import progress
 
         shown = progress(path for point in inputs.points for path in point.paths)
@@ -300,6 +299,8 @@ def load(  # noqa: PLR0913  # each is what one command knows
             stop=stop,
             meanwhile=None if needs is None else partial(_load, needs(inputs)),
         )
+    if _messages.chosen.are_details_wanted:
+        _tell_details(recording)
     tell_warnings(recording)
     click.get_current_context().call_on_close(partial(tell_warnings, recording))
     return recording
@@ -331,15 +332,26 @@ def _load(modules: Sequence[str]) -> None:
             import_module(module)
 
 
+def _tell_details(recording: Recording) -> None:
+    from multitracer import native
+    from multitracer.words import count, portable
+
+    _messages.detail(f"captures are read by {native.state()}")
+    for file in (file for capture in recording.captures for file in capture.tables.files):
+        _messages.detail(f"{portable(file.path)}: {file.format}, {count(file.packets, 'packet')}")
+    for log in recording.inputs.listed:
+        _messages.detail(f"{portable(log.path)}: {log.format}, {log.layer}, host {log.host}")
+    for capture in recording.captures:
+        _messages.detail(f"{capture.point.name}: {count(len(capture), 'connection')}")
+
+
 def tell_warnings(recording: Recording) -> None:
     """Write the warnings of a recording to standard error; equal warnings are written once."""
-    from multitracer.cli._output import warn
-
     printed: set[str] = click.get_current_context().meta.setdefault(_TOLD, set())
     for sentence in recording.warnings:
         if sentence not in printed:
             printed.add(sentence)
-            warn(sentence)
+            _messages.warn(sentence)
 
 
 def axis_bounds_ns(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from multitracer.analysis.comparison.difference import MIN_PAIRS, share, spread
+from multitracer.cli import _messages
 from multitracer.errors import InputError
 from multitracer.lab.simulator.comparison import MEASURES
 from multitracer.words import count
@@ -127,7 +127,7 @@ def counted(total: int) -> Callable[[int], None]:
     """Return a function that shows on a terminal how many of `total` runs are finished."""
 
     def tell(done: int) -> None:
-        if sys.stderr is not None and sys.stderr.isatty():
+        if _messages.chosen.is_live:
             click.echo(f"\r{done} of {total} runs are complete", nl=done == total, err=True)
 
     return tell

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from multitracer.analysis.transports import compare, pairs, size_statistics, transports_of
-from multitracer.cli._output import check_output, replacing, warn
+from multitracer.cli._messages import warn
+from multitracer.cli._output import check_output, replacing
 from multitracer.errors import InputError
 from multitracer.recording.inputs import separate_inputs
 from multitracer.recording.recording import Recording

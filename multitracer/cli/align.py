@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import debug_option, examples, named_input, named_page
+from multitracer.cli._options import common_options, examples, named_input, named_page
 from multitracer.cli._reading import forces_reading
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     "or do not change the session.",
 )
 @forces_reading
-@debug_option
+@common_options
 def command(
     inputs: tuple[str, ...], *, as_json: bool, reference: str | None, output: str | None, theme: ThemeName, keep: bool
 ) -> None:
@@ -50,7 +50,8 @@ def command(
     determine a relation, the command prints the reason and a remedy. Faults that the clock check found follow.
     """
     from multitracer.cli._clocks import aligned, show, write_json
-    from multitracer.cli._output import check_output, page, standard_output, warn
+    from multitracer.cli._messages import warn
+    from multitracer.cli._output import check_output, page, standard_output
 
     alignment = aligned(inputs, reference=reference, evidence=output is not None)
     check_output(output, alignment.recording.inputs.paths)
@@ -70,7 +71,7 @@ def command(
 
 def _keep(alignment: Aligned) -> None:
     from multitracer.cli._clocks import keep_tables
-    from multitracer.cli._output import warn
+    from multitracer.cli._messages import warn
 
     try:
         keep_tables(alignment)

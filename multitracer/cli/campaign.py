@@ -11,7 +11,7 @@ from multitracer.cli._options import (
     FiniteRange,
     assets_option,
     byte_count,
-    debug_option,
+    common_options,
     examples,
     named,
     target,
@@ -46,7 +46,7 @@ _campaign = click.argument("campaign", metavar="CAMPAIGN", type=named)
         'multitracer campaign query campaign "SELECT name, headline FROM sessions"',
     ),
 )
-@debug_option
+@common_options
 def command() -> None:
     """Convert thousands of sessions into one folder of Parquet tables, and query them with SQL.
 
@@ -93,7 +93,7 @@ def command() -> None:
     help="Run until Ctrl-C, and add each new session when its files are complete.",
 )  # fmt: skip
 @forces_reading
-@debug_option
+@common_options
 def run(
     inputs: tuple[str, ...],
     campaign: str,
@@ -116,7 +116,7 @@ def run(
     """
     from multitracer.campaign.run import run as run_campaign
     from multitracer.cli._campaign import CampaignProgressLine, watch_campaign
-    from multitracer.cli._output import warn
+    from multitracer.cli._messages import warn
 
     workers = _workers(jobs, cluster, **certificates)
     if watched:
@@ -188,7 +188,7 @@ def _outcome(progress: CampaignProgress, campaign: str) -> str:
     "--max-bytes", type=byte_count, metavar="N",
     help="End with an error after more than N bytes of rows, as they are in memory (500M, 2G).",
 )  # fmt: skip
-@debug_option
+@common_options
 def query(  # noqa: PLR0913  # each is an option
     campaign: str,
     sql: str,
@@ -231,7 +231,7 @@ def query(  # noqa: PLR0913  # each is an option
 )  # fmt: skip
 @assets_option
 @forces_reading
-@debug_option
+@common_options
 def report(campaign: str, folder: str, assets: str, *, with_reports: bool) -> None:
     """Write one page about all sessions: quality, bad places, causes, and the worst intervals.
 
@@ -240,7 +240,7 @@ def report(campaign: str, folder: str, assets: str, *, with_reports: bool) -> No
     import shlex
 
     from multitracer.campaign.report.write import write_campaign_report
-    from multitracer.cli._output import warn
+    from multitracer.cli._messages import warn
 
     shared = assets == "shared"
     options = [*["--with-reports"] * with_reports, *["--assets", "shared"] * shared]
@@ -253,7 +253,7 @@ def report(campaign: str, folder: str, assets: str, *, with_reports: bool) -> No
 
 @command.command("status", epilog=examples("multitracer campaign status campaign"))
 @_campaign
-@debug_option
+@common_options
 def status(campaign: str) -> None:
     """Show the content of a campaign, the incomplete inputs of --watch, and the first failures.
 
@@ -284,7 +284,7 @@ def status(campaign: str) -> None:
 
 @command.command("verify", epilog=examples("multitracer campaign verify campaign"))
 @_campaign
-@debug_option
+@common_options
 def verify(campaign: str) -> None:
     """Read every byte of a campaign, and list the damaged files.
 
@@ -309,7 +309,7 @@ def verify(campaign: str) -> None:
 @command.command("forget", epilog=examples("multitracer campaign forget campaign 5b88ccdeda3fd137"))
 @_campaign
 @click.argument("sessions", metavar="SESSION...", nargs=-1, required=True)
-@debug_option
+@common_options
 def forget(campaign: str, sessions: tuple[str, ...]) -> None:
     """Remove sessions from a campaign.
 
@@ -324,7 +324,7 @@ def forget(campaign: str, sessions: tuple[str, ...]) -> None:
 
 @command.command("compact", epilog=examples("multitracer campaign compact campaign"))
 @_campaign
-@debug_option
+@common_options
 def compact(campaign: str) -> None:
     """Merge the small files of a campaign that many short runs have written."""
     from multitracer.campaign.upkeep import compact as compact_parts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from multitracer.cli._options import FiniteRange, debug_option, examples
+from multitracer.cli._options import FiniteRange, common_options, examples
 from multitracer.errors import InputError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--plain", is_flag=True, help="Print one line per second instead of the live view.")
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND …]")
-@debug_option
+@common_options
 def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
     """Record TCP on this machine at every layer until Ctrl-C, the end of --duration or of COMMAND.
 
@@ -152,7 +152,7 @@ def _rehearsal(
             raise InputError("--seed needs --rehearse; add --rehearse, or omit --seed")
         yield {}, (), None
         return
-    from multitracer.cli._output import warn
+    from multitracer.cli._messages import warn
     from multitracer.lab.rehearsal.session import DOWNLOAD, TRAFFIC, drawn_drive, rehearsal
 
     drive = drawn_drive(
@@ -184,10 +184,11 @@ def _view(folder: Path, *, plain: bool) -> AbstractContextManager[StatusView]:
     import contextlib
     import sys
 
+    from multitracer.cli import _messages
     from multitracer.recorder.screen import PlainView, ScreenView
 
-    if plain or not sys.stderr.isatty():
-        return contextlib.nullcontext(PlainView(sys.stderr))
+    if plain or not _messages.chosen.is_live:
+        return contextlib.nullcontext(PlainView(sys.stderr if _messages.chosen.is_progress_shown else None))
     return ScreenView(folder.name)
 
 

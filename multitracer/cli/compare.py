@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from multitracer.cli._options import debug_option, examples, named, named_page
+from multitracer.cli._options import common_options, examples, named, named_page
 from multitracer.cli._reading import forces_reading
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     help="Also draw the comparison and write the page to this .html file.",
 )
 @forces_reading
-@debug_option
+@common_options
 def command(first: str, second: str | None, by: str | None, form: Literal["json"] | None, output: str | None) -> None:
     """Compare two sets of sessions, A and B: difference of the means and its significance.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from multitracer.cli._options import debug_option, examples
+from multitracer.cli._options import common_options, examples
 
 
 @click.command(
@@ -16,7 +16,7 @@ from multitracer.cli._options import debug_option, examples
     ),
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@debug_option
+@common_options
 def command(shell: str) -> None:
     """Print a completion script for SHELL, which completes commands and options of multitracer."""
     from click.shell_completion import get_completion_class

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import debug_option, examples
+from multitracer.cli._options import common_options, examples
 from multitracer.cli._reading import forces_reading
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _MOST_FIELDS = 4
     help="Stop after N packets of the capture.",
 )
 @forces_reading
-@debug_option
+@common_options
 def command(capture: str, display_filter: str | None, max_packets: int) -> None:
     """Show how Wireshark's dissectors decode the packets of INPUT, one capture file.
 

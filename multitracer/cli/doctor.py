@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import debug_option, examples
+from multitracer.cli._options import common_options, examples
 
 if TYPE_CHECKING:
     from multitracer.cli._checks import Check
 
 
 @click.command("doctor", epilog=examples("multitracer doctor"))
-@debug_option
+@common_options
 def command() -> None:
     """Check which functions of MultiTracer work on this machine, and show how to repair the others.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from multitracer.cli._options import CommandGroup, FiniteRange, debug_option, examples, named, target
+from multitracer.cli._options import CommandGroup, FiniteRange, common_options, examples, named, target
 from multitracer.cli._reading import InputChoice, forces_reading, reads_captures
 from multitracer.errors import InputError
 
@@ -157,7 +157,7 @@ def perfetto(reading: InputChoice, output: str) -> None:
         "multitracer export series -o series/ sample_traces/cellular_upload",
     ),
 )
-@debug_option
+@common_options
 def command() -> None:
     """Write tables, series, traces and sessions for other programs."""
 
@@ -224,7 +224,7 @@ def tables(reading: InputChoice, output: str, form: Literal["parquet", "csv"]) -
 )
 @click.option("--csv", "form", flag_value="csv", default="csv", help="Write the segments as CSV (the default).")
 @forces_reading
-@debug_option
+@common_options
 def segments(file: str, receiver: str | None, form: str) -> None:
     """Write the TCP segments of a capture to standard output, with a verdict on each retransmission.
 
@@ -247,7 +247,7 @@ def segments(file: str, receiver: str | None, form: str) -> None:
 @command.command("errors", epilog=examples("multitracer export errors session/ -o radio.txt"))
 @click.argument("session", metavar="SESSION", type=click.Path(exists=True, file_okay=False))
 @click.option("-o", "--output", type=target, metavar="FILE", help="Write the trace to FILE instead of standard output.")
-@debug_option
+@common_options
 def errors(session: str, output: str | None) -> None:
     """Write an error trace (which frames of a session's link failed) for `testbed run --errors`.
 
@@ -255,7 +255,8 @@ def errors(session: str, output: str | None) -> None:
     direction are unknown. For CDPD and Bluetooth, the errors come from truth/radio.txt, which their runs write.
     """
     from multitracer.analysis.link_capacity import link_error_trace
-    from multitracer.cli._output import check_output, text_output, warn
+    from multitracer.cli._messages import warn
+    from multitracer.cli._output import check_output, text_output
     from multitracer.cli._reading import tell_warnings
     from multitracer.protocols.error_trace import RADIO, parse_error_trace
     from multitracer.recording.inputs import find_inputs
@@ -327,7 +328,8 @@ def capacity(
     the capacity of the link while the sender was idle is not known. TCP segments of all connections to that
     host count. With --map, INPUT is a drive with a log of the radio, and the trace is modelled.
     """
-    from multitracer.cli._output import check_output, text_output, warn
+    from multitracer.cli._messages import warn
+    from multitracer.cli._output import check_output, text_output
     from multitracer.cli._reading import load, one
     from multitracer.recording.capacity import mapped_capacity, recorded_capacity
 
@@ -370,7 +372,8 @@ def series(reading: InputChoice, output: str, direction: Literal["forward", "rev
     capture, only of radio and position. A file begins with label, unit, source and meaning of the series.
     --from and --to select an interval, but the values are computed from the complete connection.
     """
-    from multitracer.cli._output import replacing_folder, warn
+    from multitracer.cli._messages import warn
+    from multitracer.cli._output import replacing_folder
     from multitracer.cli._reading import axis_bounds_ns, load, one
     from multitracer.recording.cut import warn_of_empty
     from multitracer.recording.transfer import Transfer
@@ -447,7 +450,7 @@ def _write_series(folder: Path, series: Table, origin_ns: int, begin_ns: int | N
     "RSRP, else the first signal level that was recorded.",
 )
 @forces_reading
-@debug_option
+@common_options
 def route(session: tuple[str, ...], output: str, colour: str | None) -> None:
     """Write the route of a drive for map programs, coloured by a quantity.
 
@@ -455,7 +458,8 @@ def route(session: tuple[str, ...], output: str, colour: str | None) -> None:
     those of the map in the report; missing values are grey. Cell changes, bad segments of the route with
     their causes, and the engineer's markers are points.
     """
-    from multitracer.cli._output import check_output, text_output, warn
+    from multitracer.cli._messages import warn
+    from multitracer.cli._output import check_output, text_output
     from multitracer.cli._reading import tell_warnings
     from multitracer.geo.recorded import recorded_track, writer_of
     from multitracer.recording.inputs import find_inputs
@@ -492,7 +496,7 @@ def route(session: tuple[str, ...], output: str, colour: str | None) -> None:
     help="Replace addresses and names, round positions, and remove payload (required).",
 )
 @forces_reading
-@debug_option
+@common_options
 def session(session: str, output: str, anonymize: bool) -> None:
     """Write a copy of a session that can be shared.
 
@@ -514,7 +518,8 @@ def _write_anonymous_copy(name: str, output: str) -> dict[str, str]:
     Return why logs were left out or changed, by name of the log.
     """
     from multitracer.anonymize.session import anonymize
-    from multitracer.cli._output import replacing_folder, warn
+    from multitracer.cli._messages import warn
+    from multitracer.cli._output import replacing_folder
     from multitracer.recording.inputs import find_inputs
 
     place = Path(output)

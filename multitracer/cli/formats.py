@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from multitracer.cli._options import debug_option, examples
+from multitracer.cli._options import common_options, examples
 
 
 @click.command(
@@ -26,7 +26,7 @@ from multitracer.cli._options import debug_option, examples
     metavar="SECONDS",
     help="With --start: time from one line to the next (default: 1).",
 )
-@debug_option
+@common_options
 def command(*, maps: bool, propose: str | None, start: str | None, step: float | None) -> None:
     """List the formats that MultiTracer reads, and their specifications.
 
@@ -35,7 +35,8 @@ def command(*, maps: bool, propose: str | None, start: str | None, step: float |
     `--propose` marks uncertain entries.
     """
     import parsers
-    from multitracer.cli._output import page, warn
+    from multitracer.cli._messages import warn
+    from multitracer.cli._output import page
 
     if (start is not None and propose is None) or (step is not None and start is None):
         raise click.UsageError("--start needs --propose FILE, and --step needs --start")

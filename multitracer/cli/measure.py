@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multitracer.cli._measure import Over, over_options
-from multitracer.cli._options import CommandGroup, FiniteRange, debug_option, examples
+from multitracer.cli._messages import warn
+from multitracer.cli._options import CommandGroup, FiniteRange, common_options, examples
 from multitracer.errors import InputError
-from multitracer.words import count, printable
+from multitracer.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +72,7 @@ def _centaurus_options(function: Callable[..., object]) -> Callable[..., object]
     cls=CommandGroup,
     epilog=examples("multitracer measure run --protocol tcp --server HOST:PORT --vary reply --sizes 64 -o DIR"),
 )
-@debug_option
+@common_options
 def command() -> None:
     """Measure request / reply / good-bye transactions over TCP, CentaurusComm and WTCP.
 
@@ -103,7 +104,7 @@ def command() -> None:
     help="Append the records of the server and of the clients to DIR/transactions.jsonl.",
 )  # fmt: skip
 @_centaurus_options
-@debug_option
+@common_options
 def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, **options: Any) -> None:
     """Answer the requests of `measure run`, until Ctrl-C or SIGTERM.
 
@@ -138,7 +139,7 @@ def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, 
 def _show_warnings(warnings: list[str]) -> None:
     while warnings:
         with contextlib.suppress(OSError):  # standard error may be on the disk that is full
-            click.echo(f"Warning: {printable(warnings.pop(0))}", err=True)
+            warn(warnings.pop(0))
 
 
 @command.command(
@@ -197,7 +198,7 @@ def _show_warnings(warnings: list[str]) -> None:
 )  # fmt: skip
 @over_options
 @_centaurus_options
-@debug_option
+@common_options
 def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: int, **chosen: Any) -> None:
     """Run transactions with a server, and write DIR/transactions.csv.
 
@@ -271,7 +272,7 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
 )  # fmt: skip
 @over_options
 @_centaurus_options
-@debug_option
+@common_options
 def plan(table: Path, folder: Path | None, levels: dict[str, str], *, dry_run: bool, **chosen: object) -> None:
     """Measure all combinations of variables in random order, and write the results to a campaign.
 

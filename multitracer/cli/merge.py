@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from multitracer.cli._options import debug_option, examples, named
+from multitracer.cli._options import common_options, examples, named
 
 _Given = click.Path(exists=True, path_type=Path)
 
@@ -29,7 +29,7 @@ _Given = click.Path(exists=True, path_type=Path)
     help="Folder of the merged session, which is created.",
 )
 @click.option("--host", metavar="NAME", help="Add LOGs of another device to SESSION, in a folder with this name.")
-@debug_option
+@common_options
 def command(session: Path, others: tuple[Path, ...], output: str, host: str | None) -> None:
     """Merge the two recordings of `multitracer capture` at both endpoints into one session.
 

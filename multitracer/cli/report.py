@@ -134,7 +134,8 @@ def _write_several(sessions: list[Inputs], reading: InputChoice, folder: str, re
 
     Return the path of the index page.
     """
-    from multitracer.cli._output import check_output, warn
+    from multitracer.cli._messages import warn
+    from multitracer.cli._output import check_output
     from multitracer.report.index import write_reports
 
     check_output(folder, [path for session in sessions for path in session.paths], files="*.html")
@@ -163,7 +164,7 @@ def _write_several(sessions: list[Inputs], reading: InputChoice, folder: str, re
 
 def _analysed(session: Inputs, reading: InputChoice, request: Request, *, output: str | None = None) -> Input:
     """Read and analyse one input; return the result together with the options of its report."""
-    from multitracer.cli._output import warn
+    from multitracer.cli._messages import warn
     from multitracer.cli._reading import axis_bounds_ns, load, one
     from multitracer.recording.cut import warn_of_empty
     from multitracer.report.base_map import NO_ROUTE

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from multitracer.cli._options import CommandGroup, FiniteRange, debug_option, examples
+from multitracer.cli._messages import note
+from multitracer.cli._options import CommandGroup, FiniteRange, common_options, examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,7 @@ _REPEAT = "# repeat it with "
 
 
 @click.group("testbed", cls=CommandGroup, epilog=examples("multitracer testbed run clean-bulk --virtual -o DIR"))
-@debug_option
+@common_options
 def command() -> None:
     """Run TCP over a modelled wireless link, and record the run at every layer.
 
@@ -32,7 +33,7 @@ def command() -> None:
 
 
 @command.command("list", epilog=examples("multitracer testbed list"))
-@debug_option
+@common_options
 def list_scenarios() -> None:
     """List the bundled scenarios."""
     from multitracer.cli._output import page
@@ -44,7 +45,7 @@ def list_scenarios() -> None:
 
 
 @command.command("doctor", epilog=examples("multitracer testbed doctor"))
-@debug_option
+@common_options
 def doctor() -> None:
     """Show which of three tiers this machine supports for runs in real time, and how to reach a better tier.
 
@@ -92,7 +93,7 @@ def doctor() -> None:
     metavar="DBM",
     help="The link is down below this received power, in dBm. Default: from the scenario.",
 )
-@debug_option
+@common_options
 def channel(scenario: str, path: Path | None, seed: int | None, threshold: float | None) -> None:
     """Compute the received power of a scenario's ray-traced radio, and its fades.
 
@@ -174,7 +175,7 @@ def channel(scenario: str, path: Path | None, seed: int | None, threshold: float
     "starts again), or stop (the run ends). Default: clear; for a capacity trace, from the "
     "scenario.",
 )
-@debug_option
+@common_options
 def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     scenario: str,
     folder: Path,
@@ -275,7 +276,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     "-o", "--output", metavar="FILE", help="Draw a figure of the comparison to this file: .html, or .json for plotly."
 )
 @click.option("--csv", "table", metavar="FILE", help="Write the results of each run as CSV.")
-@debug_option
+@common_options
 def compare_transports(  # noqa: PLR0913, PLR0917  # one for each option
     radio: str,
     transports: str,
@@ -339,7 +340,7 @@ def _in_real_time(scenario: Scenario, folder: Path, seed: int | None, speed: flo
         with private_recording(folder), progress_of("running", scenario.traffic[0].bytes) as progress:
             return run_real(scenario, folder, seed=seed, speed=speed or 1, progress=progress)
     except InterruptedRunError as stop:
-        click.echo(f"The run was interrupted; the data that were recorded before are in {folder}.", err=True)
+        note(f"The run was interrupted; the data that were recorded before are in {folder}.")
         raise click.exceptions.Exit(128 + stop.number) from stop
 
 

@@ -197,12 +197,12 @@ class PlainView:
 
     Parameters
     ----------
-    stream : text stream
-        Output; if it fails (a closed terminal), the recording continues without a view.
+    stream : text stream, optional
+        Output; if it fails (a closed terminal), the recording continues without a view. None: no output.
     """
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream: TextIO | None = stream
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
 
     @property
     def source(self) -> int | None:
