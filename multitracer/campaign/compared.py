@@ -26,9 +26,11 @@ from multitracer.campaign.compared_sides import (
     UNITS,
     by_label,
     distribution,
+    one_group,
     sums_of,
     two_groups,
 )
+from multitracer.campaign.conditions import Outcome, judged, judged_mean
 from multitracer.figures.palette import TRANSPORTS
 from multitracer.figures.sheet import Sheet, SheetPanel
 from multitracer.figures.stack import plain
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from multitracer.analysis.comparison.sides import Judged, SideDifferences
     from multitracer.campaign.catalogue import Catalogue
     from multitracer.campaign.compared_sides import Distribution, SessionGroup
+    from multitracer.campaign.conditions import Condition, JudgedCondition
     from multitracer.campaign.run import CampaignProgress
     from multitracer.figures.palette import Props, SeriesStyle
     from multitracer.tables import Document
@@ -289,12 +292,15 @@ class ComparedSides:
     comparison : SideDifferences
     pictures : list of Picture
         Empty if no pictures were requested.
+    conditions : list of JudgedCondition
+        In the order of the command line.
     """
 
     names: Names
     groups: tuple[SessionGroup, SessionGroup]
     comparison: SideDifferences
     pictures: list[Picture]
+    conditions: list[JudgedCondition]
 
     @property
     def headline(self) -> str:
@@ -325,6 +331,7 @@ def compared(
     *,
     shown: Callable[[CampaignProgress], None],
     is_drawn: bool,
+    conditions: Sequence[Condition] = (),
 ) -> ComparedSides:
     """Compare the sessions of two places, or those of one place by a label.
 
@@ -338,6 +345,8 @@ def compared(
         Called with the progress of analysing inputs that are not a campaign.
     is_drawn : bool
         Whether to draw the distributions.
+    conditions : sequence of Condition
+        Conditions to judge.
 
     Raises
     ------
@@ -350,28 +359,69 @@ def compared(
         if second is None
         else two_groups(first, second, shown)
     ) as groups:
-        sides, quantities = sums_of(groups)
+        sides, quantities = sums_of(groups, {each.quantity.name: each.sql for each in conditions})
         pictures = [
             Picture(title, is_rate, (distribution(groups[0], column), distribution(groups[1], column)))
             for title, is_rate, column in (_DRAWN if is_drawn else ())
         ]
         names = Names(*(printable(group.name) for group in groups))
-        return ComparedSides(names, groups, compare(sides, quantities), pictures)
+        outcomes = judged(conditions, sides, groups)
+        return ComparedSides(names, groups, compare(sides, quantities), pictures, outcomes)
 
 
-def as_document(of: ComparedSides) -> Document:
+class JudgedSide(NamedTuple):
+    """One side, and the conditions that its sessions were compared with."""
+
+    names: tuple[str]
+    sessions: int
+    failed: list[str]
+    conditions: list[JudgedCondition]
+
+    @property
+    def headline(self) -> str:
+        """How many conditions are true, as a sentence."""
+        number = {each: sum(judged.outcome is each for judged in self.conditions) for each in Outcome}
+        words = [f"{number[Outcome.TRUE]} true", f"{number[Outcome.FALSE]} false"]
+        words += [f"{number[Outcome.UNKNOWN]} cannot be told"] if number[Outcome.UNKNOWN] else []
+        return f"{count(len(self.conditions), 'condition')} of {self.names[0]}: {', '.join(words)}."
+
+    @property
+    def counts(self) -> list[str]:
+        """The number of sessions, as a text."""
+        return [f"{self.names[0]}: {count(self.sessions, 'session')}"]
+
+    @property
+    def notes(self) -> list[str]:
+        """What was not read, one sentence each."""
+        return [f"not read: {each}" for each in self.failed]
+
+
+def judged_alone(
+    place: str | Catalogue, conditions: Sequence[Condition], *, shown: Callable[[CampaignProgress], None]
+) -> JudgedSide:
+    """Compare the sessions of one place with bounds; see `compared` for the parameters and errors."""
+    with one_group(place, shown) as group:
+        outcomes = [judged_mean(each, group) for each in conditions]
+        return JudgedSide((printable(group.name),), len(group.sessions), group.failed, outcomes)
+
+
+def as_document(of: ComparedSides | JudgedSide) -> Document:
     """Return a comparison for JSON; missing numbers are null."""
-    matching = of.comparison.matching
+    if isinstance(of, JudgedSide):
+        sides, matching, rows = [{"name": of.names[0], "sessions": of.sessions}], None, []
+    else:
+        pairs = zip(of.names, of.groups, strict=True)
+        sides = [{"name": name, "sessions": len(group.sessions)} for name, group in pairs]
+        matching, rows = of.comparison.matching, of.rows
     return {
         "schema": SCHEMA,
         "headline": of.headline,
-        "sides": [
-            {"name": name, "sessions": len(group.sessions)} for name, group in zip(of.names, of.groups, strict=True)
-        ],
-        "matched_by": matching.by or None,
-        "kept": matching.kept,
-        "quantities": [_record(each) for each in of.rows],
+        "sides": sides,
+        "matched_by": (matching.by or None) if matching else None,
+        "kept": matching.kept if matching else None,
+        "quantities": [_record(each) for each in rows],
         "notes": of.notes,
+        "conditions": [each.document() for each in of.conditions],
     }
 
 

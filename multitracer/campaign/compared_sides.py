@@ -79,6 +79,14 @@ def two_groups(
 
 
 @contextlib.contextmanager
+def one_group(place: str | Catalogue, shown: Callable[[CampaignProgress], None]) -> Iterator[SessionGroup]:
+    """Yield the sessions of one place as a side; see `two_groups`."""
+    with _catalogue(place, shown) as catalogue:
+        path = place if isinstance(place, str) else place.store.address
+        yield _group(os.path.basename(os.path.realpath(path)), catalogue, _rows(catalogue))  # noqa: PTH119
+
+
+@contextlib.contextmanager
 def by_label(
     place: str | Catalogue, label: str, values: tuple[str, ...], shown: Callable[[CampaignProgress], None]
 ) -> Iterator[tuple[SessionGroup, SessionGroup]]:
@@ -249,8 +257,16 @@ class _Part(NamedTuple):
     sums: dict[str, Sums]
 
 
-def sums_of(groups: tuple[SessionGroup, SessionGroup]) -> tuple[Sides, list[ComparedQuantity]]:
+def sums_of(
+    groups: tuple[SessionGroup, SessionGroup], further: Mapping[str, str] | None = None
+) -> tuple[Sides, list[ComparedQuantity]]:
     """Return the sums of both sides, and the quantities that can be compared.
+
+    Parameters
+    ----------
+    groups : (SessionGroup, SessionGroup)
+    further : mapping of str to str, optional
+        Queries of further quantities by name, as for `session_values`; only the sums have them.
 
     Raises
     ------
@@ -259,7 +275,8 @@ def sums_of(groups: tuple[SessionGroup, SessionGroup]) -> tuple[Sides, list[Comp
     """
     present = [_findings(group) for group in groups]
     kinds = sorted({kind for each in present for held in each.values() for kind in held})
-    parts = [_part(group, of, kinds) for group, of in zip(groups, present, strict=True)]
+    queries = {**_OF_SESSIONS, **(further or {})}
+    parts = [_part(group, of, kinds, queries) for group, of in zip(groups, present, strict=True)]
     first = len(groups[0].sessions)
     side = np.arange(first + len(groups[1].sessions)) >= first
     session = np.concatenate([parts[0].session, parts[1].session + first])
@@ -268,7 +285,8 @@ def sums_of(groups: tuple[SessionGroup, SessionGroup]) -> tuple[Sides, list[Comp
         name: Sums(*(np.concatenate(pair) for pair in zip(*(each.sums[name] for each in parts), strict=True)))
         for name in parts[0].sums
     }
-    return Sides(side, session, place, hour, seconds, sums), quantities_of(sums)
+    compared = {name: each for name, each in sums.items() if name not in (further or {})}
+    return Sides(side, session, place, hour, seconds, sums), quantities_of(compared)
 
 
 def quantities_of(sums: Mapping[str, Sums]) -> list[ComparedQuantity]:
@@ -282,7 +300,7 @@ def quantities_of(sums: Mapping[str, Sums]) -> list[ComparedQuantity]:
     return first + [ComparedQuantity(name, relative=False, weight=_REST / len(rest)) for name in rest]
 
 
-def _part(group: SessionGroup, present: dict[str, set[str]], kinds: list[str]) -> _Part:
+def _part(group: SessionGroup, present: dict[str, set[str]], kinds: list[str], queries: Mapping[str, str]) -> _Part:
     number = {session: place for place, session in enumerate(group.sessions)}
     rows = _columns(query(group.catalogue, _SECONDS), number)
     without = np.array(sorted(set(number.values()) - set(rows["session"].tolist())), dtype=np.int64)
@@ -295,7 +313,7 @@ def _part(group: SessionGroup, present: dict[str, set[str]], kinds: list[str]) -
     } | {LIMITED + each.label: Sums(known, rows[f"limit_{int(each)}"]) for each in Limit}
     session, seconds = rows["session"].astype(np.int64), rows["seconds"]
     share = seconds / np.bincount(session, seconds)[session]
-    values = {name: _sums_values(group, sql, number) for name, sql in _OF_SESSIONS.items()}
+    values = {name: _by_number(session_values(group, sql), number) for name, sql in queries.items()}
     for kind in kinds:
         of = {number[each]: float(kind in held) for each, held in present.items() if each in number}
         values[FINDING + kind] = of
@@ -324,10 +342,22 @@ def _columns(table: pa.Table, number: dict[str, int]) -> dict[str, Array]:
     return columns
 
 
-def _sums_values(group: SessionGroup, sql: str, number: dict[str, int]) -> dict[int, float]:
-    table = query(group.catalogue, sql)
+def session_values(group: SessionGroup, sql: str) -> dict[str, float]:
+    """Return a value for each session of a side that has one.
+
+    Parameters
+    ----------
+    group : SessionGroup
+    sql : str
+        Query with the columns `session` and `value`; a null is no value.
+    """
+    table, chosen = query(group.catalogue, sql), set(group.sessions)
     pairs = zip(table["session"].to_pylist(), table["value"].to_pylist(), strict=True)
-    return {number[session]: value for session, value in pairs if session in number}
+    return {session: float(value) for session, value in pairs if session in chosen and value is not None}
+
+
+def _by_number(values: dict[str, float], number: dict[str, int]) -> dict[int, float]:
+    return {number[session]: value for session, value in values.items()}
 
 
 def _findings(group: SessionGroup) -> dict[str, set[str]]:

@@ -29,6 +29,8 @@ class Exit(IntEnum):
 
     ERROR = 1
     USAGE = 2
+    CONDITION_TRUE = 3
+    CONDITION_UNKNOWN = 4
     INTERRUPTED = 130
     READER_GONE = 141
 

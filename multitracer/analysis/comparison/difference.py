@@ -311,6 +311,9 @@ def _first(labels: Array, side: Mask) -> Array:
     return np.concatenate([labels[is_true], labels[~is_true]])
 
 
+MIN_SESSIONS = 6
+"""Minimum number of sessions per side for a factor and an interval in a sentence. A test is possible from four on (the
+most extreme order of 4 and 4 has a probability of 2 in 70 by chance), but one session more can change its result."""
 MIN_PAIRS = 6
 """The minimum number of pairs: five pairs have 32 permutations, so even the most extreme p value is 6 %."""
 
