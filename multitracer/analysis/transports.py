@@ -219,6 +219,15 @@ def is_sent_efficiency(table: Table) -> bool:
     return bool(np.isnan(table["efficiency"]).all())
 
 
+def why_absent(table: Table, name: str) -> str:
+    """Return the most frequent reason why transactions have no value of a quantity of `CONTEXT`.
+
+    A transaction that was never joined to the logs of its session has no reason; then the result is "not known".
+    """
+    reasons = Counter(filter(None, table[f"{name}_absent"].tolist())).most_common(1)
+    return reasons[0][0] if reasons else "not known"
+
+
 def _other(table: Table) -> Array:
     return np.where(table["vary"] == "request", table["reply_bytes"], table["request_bytes"])
 

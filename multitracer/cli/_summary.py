@@ -351,6 +351,10 @@ def _within(parsed: ParsedLog, bounds_ns: Bounds) -> ParsedLog:
     return ParsedLog(log, {name: table.within(*bounds_ns) if timed[name] else table for name, table in tables.items()})
 
 
+_TIMES = ("time_ns", "start_ns")
+"""Columns with the time of a row: of a reading, and of a transaction."""
+
+
 def _log_cells(parsed: ParsedLog) -> tuple[str, ...]:
     log, tables = parsed
     rows = ", ".join(f"{name} {len(table):,}" for name, table in tables.items() if len(table)) or "none"
@@ -363,7 +367,7 @@ def _log_cells(parsed: ParsedLog) -> tuple[str, ...]:
 
 def _first_and_last(tables: Sequence[Table]) -> tuple[int | None, int | None]:
     """Return the first and the last time of the tables; None if there is none."""
-    columns = [table["time_ns"] for table in tables if "time_ns" in table.columns]
+    columns = [table[name] for table in tables for name in _TIMES if name in table.columns]
     timed = [kept for times in columns if len(kept := times[times != NOT_A_TIME])]
     if not timed:
         return None, None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.transports import dropped, efficiency, is_sent_efficiency
+from multitracer.analysis.transports import dropped, efficiency, is_sent_efficiency, why_absent
 from multitracer.errors import InputError
 from multitracer.figures.palette import LOOKS
 from multitracer.figures.rtt_size import on_cell
@@ -62,7 +62,8 @@ class _Curve:
     """Relative height of the band of this curve."""
     minimum: float | None = None
     """Lower end of the band or axis of this curve; None: the minimum of the values."""
-    empty: str = "not recorded: no modem was polled"
+    empty: str = ""
+    """Why there is no value at all."""
 
     @property
     def known(self) -> Array:
@@ -198,7 +199,7 @@ def _stacked(transport: Transport, size: int, theme: ThemeName) -> Iterator[tupl
     for curve in curves:
         first, last = curve is curves[0], curve is curves[-1]
         x_axis = _x_axis("began, s after the first", None) if last else {}
-        empty = "" if len(curve.known) else f"{curve.name} was {curve.empty}."
+        empty = "" if len(curve.known) else f"{curve.name}: {curve.empty}."
         shapes = [_zero_level(ZERO_LEVEL_DBM, theme)] if curve.role == "radio_rssi" and not empty else []
         title = _heading(transport, size) if first else _panel_title(curve)
         height = _RTT_PX if first else _OTHER_PX
@@ -233,9 +234,9 @@ def _curves(transport: Transport, table: Table) -> list[_Curve]:
     return [
         _Curve("RTT", "transaction_rtt", " s", np.where(np.isfinite(rtt), rtt, np.nan), 2.2, 0.0),
         _Curve(share, "transaction_efficiency", "", efficiency(table), 1.0, empty="not known"),
-        _Curve("RSSI", "radio_rssi", " dBm", table["rssi_dbm"], 1.0, ZERO_LEVEL_DBM),
-        _Curve("BLER", "radio_bler", " %", table["bler_percent"], 1.0, 0.0),
-        _Curve("Cell busy", "radio_busy", " %", table["cell_busy_percent"], 1.0, 0.0),
+        _Curve("RSSI", "radio_rssi", " dBm", table["rssi_dbm"], 1.0, ZERO_LEVEL_DBM, why_absent(table, "rssi")),
+        _Curve("BLER", "radio_bler", " %", table["bler_percent"], 1.0, 0.0, why_absent(table, "bler")),
+        _Curve("Cell busy", "radio_busy", " %", table["cell_busy_percent"], 1.0, 0.0, why_absent(table, "cell_busy")),
     ]
 
 

@@ -23,6 +23,7 @@ from multitracer.analysis.transports import (
     pairs,
     size_statistics,
     straight_line,
+    why_absent,
 )
 from multitracer.figures.environment import overlay_sheet, panels_sheet
 from multitracer.figures.rtt_size import cdf_sheet, rtt_size_sheet
@@ -227,7 +228,7 @@ def _environment(transports: Sequence[Transport]) -> list[Markup]:
         transport for transport in transports if any(np.isfinite(transport.table[name]).any() for name in RADIO)
     ]
     if not measured:
-        why = "The state of the radio is unknown: no modem was polled while these transactions ran."
+        why = f"The state of the radio is unknown: {why_absent(transports[0].table, 'rssi')}." if transports else ""
         return [element("section", element("h2", "The radio"), element("p", why, class_="muted"))]
     return [
         _drawn("What the radio was like", panels_sheet(measured), _influences(measured)),

@@ -147,10 +147,13 @@ def test_each_arm_has_its_own_panels(both: list[Transport]) -> None:
 
 
 def test_without_a_modem_the_panels_say_why_they_are_empty() -> None:
-    (transport,) = transports_of([SessionContent("a", transactions({64: [1.0, 2.0]}))])
+    table = transactions({64: [1.0, 2.0]})
+    for name in ("rssi", "bler", "cell_busy"):
+        table[f"{name}_absent"][:] = "no modem was recorded"
+    (transport,) = transports_of([SessionContent("a", table)])
     texts = written(panels([transport]))
-    assert sum("no modem was polled" in text.replace("<br>", " ") for text in texts) == 3
-    assert "no modem was polled" in " ".join(written(overlay([transport]))).replace("\xa0", " ").replace("<br>", " ")
+    assert sum("no modem was recorded" in text.replace("<br>", " ") for text in texts) == 3
+    assert "no modem was recorded" in " ".join(written(overlay([transport]))).replace("\xa0", " ").replace("<br>", " ")
 
 
 def test_where_all_were_dropped_the_figures_still_draw() -> None:
