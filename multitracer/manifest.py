@@ -31,6 +31,10 @@ MANIFEST = "manifest.json"
 SCHEMA = "multitracer.session/1"
 MAX_BYTES = 16 << 20
 """Maximum size of a manifest; a recording of a day with all collectors has about 100 kB."""
+RECORDING_VARIABLE = "MULTITRACER_RECORDING"
+"""Environment variable of a command that is recorded: the folder of its host in the session that is being written."""
+RECORDED_AT = "recorded_at"
+"""Key of a measurement's manifest: the host of the recording during which it ran, whose clock and modem it had."""
 _PRIVATE = 0o077
 """The umask of a recording as root."""
 _NO_ID = 0xFFFF_FFFF

@@ -68,7 +68,7 @@ def plan_of(
     PreflightError
         If no collector works on this machine.
     """
-    declared = _declared(chosen["declared"]) if chosen["declared"] else {}
+    declared = _declared(chosen["declared"]) if chosen.get("declared") else {}
     given = {key: value for key, value in chosen.items() if key in _TYPES and value not in (None, ())}
     options = declared | given | rehearsed
     if command and shutil.which(command[0]) is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import statistics
+import sys
 import time
 from collections import defaultdict
 from dataclasses import dataclass, fields
@@ -47,8 +48,15 @@ class Over:
         """Return the link options in the options of a command, and remove them from those."""
         return cls(**{each.name: chosen.pop(each.name) for each in fields(cls)})
 
-    def check(self, server: str | None) -> None:
+    def check(self, server: str | None, *, records: bool = False) -> None:
         """Raise an error if the options contradict each other.
+
+        Parameters
+        ----------
+        server : str or None
+            Value of --server.
+        records : bool
+            Whether the command can record a real network, so that --capture needs no modelled link.
 
         Raises
         ------
@@ -60,14 +68,10 @@ class Over:
             given = [
                 f"--{name.replace('_', '-').replace('trace', 'errors')}"
                 for name in named
-                if getattr(self, name) not in (None, False)
+                if getattr(self, name) not in (None, False) and not (records and name == "capture")
             ]
             if given:
-                hint = "; `multitracer capture -o DIR -- multitracer measure run …` records a drive"
-                raise click.UsageError(
-                    f"{given[0]} can be used only with --over; add --over, or omit "
-                    f"{given[0]}{hint if self.capture else ''}"
-                )
+                raise click.UsageError(f"{given[0]} can be used only with --over; add --over, or omit {given[0]}")
         elif server is not None:
             raise click.UsageError("--over starts its own server; omit --server")
         elif self.virtual and self.speed is not None:
@@ -94,7 +98,7 @@ def over_options(function: Callable[..., object]) -> Callable[..., object]:
             "--tcp-profile", type=click.Choice(["1999", "today"]),
             help="With --over: TCP profile of both hosts. Default: from the scenario.",
         ),
-        click.option("--capture", is_flag=True, help="With --over: also record packets and TCP state."),
+        click.option("--capture", is_flag=True, help="Also record packets and TCP state."),
         click.option(
             "--seed", type=click.IntRange(min=0), metavar="N",
             help="With --over: seed of the link's random numbers. Default: from the scenario.",
@@ -113,6 +117,98 @@ def over_options(function: Callable[..., object]) -> Callable[..., object]:
     ):  # fmt: skip
         function = option(function)
     return function
+
+
+@dataclass(frozen=True, slots=True)
+class DriveRecorder:
+    """What `measure run` records itself on a real network."""
+
+    modem: str | None
+    gps: str | None
+    interface: str | None
+    capture: bool
+
+    @classmethod
+    def taken(cls, chosen: Document, *, capture: bool) -> DriveRecorder:
+        """Return the options in the options of a command, and remove them from those."""
+        return cls(chosen.pop("modem"), chosen.pop("gps"), chosen.pop("interface"), capture)
+
+    def __bool__(self) -> bool:
+        return bool(self.modem or self.gps or self.capture)
+
+    def check(self, over: str | None, *, is_recorded: bool) -> None:
+        """Raise an error if the options contradict others.
+
+        Raises
+        ------
+        UsageError
+            If they do.
+        """
+        given = [f"--{name}" for name in ("modem", "gps", "interface") if getattr(self, name)]
+        if over is not None and given:
+            raise click.UsageError(f"{given[0]} cannot be used with --over, which has its own modem; omit {given[0]}")
+        if self.interface and not self.capture:
+            raise click.UsageError("--interface can be used only with --capture; add --capture, or omit --interface")
+        if is_recorded and self:
+            named = [*given, "--capture"][0]
+            raise click.UsageError(
+                f"this measurement is already recorded by `multitracer capture`; give {named} to that command"
+            )
+
+    def collectors(self) -> list[str]:
+        """Return the names of the collectors that are used."""
+        ports = [name for name in ("modem", "gps") if getattr(self, name)]
+        return ["host_clock", *ports, *(["tcpdump", "tcp_info"] if self.capture else [])]
+
+
+def recording_options(function: Callable[..., object]) -> Callable[..., object]:
+    """Add the options of what a measurement records itself to a command; used as a decorator."""
+    for option in (
+        click.option(
+            "-i", "--interface", metavar="IFACE", help="With --capture: network interface. Default: all interfaces."
+        ),
+        click.option(
+            "--gps", metavar="PORT|HOST:PORT",
+            help="Record positions meanwhile: serial port of the GPS receiver, or address of gpsd.",
+        ),
+        click.option("--modem", metavar="PORT", help="Record the radio meanwhile: serial port of the modem."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def measure_recorded(recorded: DriveRecorder, plan: MeasurementPlan, folder: Path) -> int:
+    """Start this command again within a recording of modem, GPS receiver and packets; return its exit status.
+
+    The folder becomes a session: transactions.csv is the result of the command, and MOBILE has the logs. At the end
+    the radio and the place of each transaction are written into transactions.csv once more, from the complete logs.
+    """
+    from multitracer.cli._capture import plan_of
+    from multitracer.lab.rig.radio_join import join_radio
+    from multitracer.manifest import private_recording
+    from multitracer.measure.run import FILE, client_manifest, opened
+    from multitracer.recorder.folder import SessionFolder
+    from multitracer.recorder.screen import WarningsView
+    from multitracer.recorder.supervisor import Supervisor
+
+    port = plan.server.rpartition(":")[2]
+    options: Document = {
+        "wanted": recorded.collectors(), "modem": recorded.modem, "gps": recorded.gps,
+        "interface": recorded.interface, "expression": _TCP if plan.protocol == "tcp" else f"{_TCP} or udp port {port}",
+    }  # fmt: skip
+    command = (sys.executable, "-m", "multitracer", *sys.argv[1:])
+    with private_recording(folder) as umask:
+        recording = plan_of({name: value for name, value in options.items() if value}, command, {}, umask=umask)
+        begun = opened(plan, folder, client_manifest(folder, recording.role))
+        supervisor = Supervisor(recording, SessionFolder(folder, recording, begun=begun), WarningsView(sys.stderr))
+        supervisor.run()
+        if (folder / FILE).exists():
+            join_radio(folder)
+    return supervisor.status
+
+
+_TCP = "tcp or udp port 9009"
+"""Capture filter for TCP and sync probes."""
 
 
 def measure_over(

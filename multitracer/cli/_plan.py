@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.cli._measure import Over
+    from multitracer.measure.live_logs import RunningRecording
     from multitracer.measure.outcome import Client
     from multitracer.measure.plan import MeasurementPlan
     from multitracer.measure.run import MeasureJournal, Progress
@@ -44,6 +46,8 @@ class PlanRun:
     at: dict[str, str]
     """The present level of each variable: only tuples with these levels are measured."""
     options: TransportOptions
+    recording: RunningRecording | None = None
+    """The recording that this plan is measured in."""
 
     @property
     def blocks(self) -> list[str]:
@@ -144,7 +148,8 @@ class PlanRun:
     ) -> MeasureJournal:
         session = measured.session(each.name)
         if plan.over is None:
-            return carry_out(plan, session, lambda number: self._client(plan, number), progress=progress)
+            connect = partial(self._client, plan)
+            return carry_out(plan, session, connect, progress=progress, recording=self.recording)
         profile = self.plan.settings_of(each).get("tcp_profile")
         seed = self.plan.seed + each.repetition - 1
         link = replace(self.link, over=plan.over, seed=seed, tcp_profile=profile)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import re
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from multitracer.cli._measure import Over, over_options
+from multitracer.cli._measure import DriveRecorder, Over, over_options, recording_options
 from multitracer.cli._messages import warn
 from multitracer.cli._options import CommandGroup, FiniteRange, common_options, examples
 from multitracer.errors import InputError
@@ -19,6 +20,7 @@ from multitracer.words import count
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from multitracer.measure.live_logs import RunningRecording
     from multitracer.measure.outcome import Client
     from multitracer.measure.plan import MeasurementPlan, ProtocolName
     from multitracer.measure.transports import TransportOptions
@@ -149,6 +151,8 @@ def _show_warnings(warnings: list[str]) -> None:
         "multitracer measure run --plan drive.toml --label location=downtown -o DIR",
         "multitracer measure run --protocol tcp --over cdpd --virtual --vary reply --sizes 128,4096 -o DIR",
         "sudo multitracer measure run --plan drive.toml --over bluetooth --speed 10 --capture -o DIR",
+        "sudo multitracer measure run --plan drive.toml --modem /dev/ttyUSB2 --gps 127.0.0.1:2947 "
+        "--capture -i wwan0 -o DIR",
     ),
 )
 @click.option(
@@ -196,6 +200,7 @@ def _show_warnings(warnings: list[str]) -> None:
     type=click.Path(file_okay=False, path_type=Path),
     help="Session folder: a new folder, or the folder of an interrupted run to continue.",
 )  # fmt: skip
+@recording_options
 @over_options
 @_centaurus_options
 @common_options
@@ -206,25 +211,36 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
     is 0 if all transactions were run, even if some were dropped. It is 1 if the server cannot be reached, or
     if all were dropped.
 
+    With --modem, --gps or --capture, the command also records the drive: DIR/mobile has the logs, and each
+    transaction gets the radio and the place that it had. Inside `multitracer capture -o DRIVE -- …`, which records
+    them anyway, name a folder in DRIVE: `-o DRIVE/tcp`.
+
     With --over, client and server run on this machine over a modelled link: with the kernel's TCP in two
     network namespaces (Linux, as root or under `unshare -Urnm`), or in virtual time with --virtual. Each
     line of the result also has the readings of the link's modem.
     """
-    from multitracer.cli._measure import measure_over, progress_line, show_results
+    from multitracer.cli._measure import measure_over, measure_recorded, progress_line, show_results
+    from multitracer.measure.live_logs import RunningRecording
     from multitracer.measure.run import carry_out
     from multitracer.measure.transports import client
 
     link = Over.taken(chosen)
-    link.check(chosen["server"])
+    link.check(chosen["server"], records=True)
+    recording = RunningRecording.of_environment() if link.over is None else None
+    recorded = DriveRecorder.taken(chosen, capture=link.capture and link.over is None)
+    is_own = recording is not None and recording.writes(folder)
+    recorded.check(link.over, is_recorded=recording is not None and not is_own)
     plan = _plan(over=link.over, **chosen)
-    options = _options(key_file=key_file, extensions=extensions, baud=baud)
+    if recorded and not is_own:
+        raise click.exceptions.Exit(measure_recorded(recorded, plan, folder))
+    options = _following(_options(key_file=key_file, extensions=extensions, baud=baud), recording)
 
     def connect(number: int) -> Client:
         return client(plan.protocol, plan.server, run=number, timeout_s=plan.timeout_s, options=options)
 
     with progress_line() as progress:
         if link.over is None:
-            journal = carry_out(plan, folder, connect, progress=progress)
+            journal = carry_out(plan, folder, connect, progress=progress, recording=recording)
         else:
             journal = measure_over(link, plan, folder, options, progress)
     show_results(plan, journal)
@@ -285,9 +301,8 @@ def plan(table: Path, folder: Path | None, levels: dict[str, str], *, dry_run: b
     Each repetition is a block that has every tuple once. The same command continues an interrupted plan.
     --seed is the random seed of the order and of the link (default: 1).
     """
-    from dataclasses import replace
-
     from multitracer.cli._plan import PlanRun, is_modelled
+    from multitracer.measure.live_logs import RunningRecording
     from multitracer.measure.variables import parse_product
     from parsers._stream import small_text
 
@@ -296,7 +311,8 @@ def plan(table: Path, folder: Path | None, levels: dict[str, str], *, dry_run: b
     product = parse_product(small_text(table), path=str(table), more=stated)
     server = None if chosen["server"] is None else str(chosen["server"])
     replace(link, over="" if is_modelled(product) else None, seed=None).check(server)
-    planned = PlanRun(product, folder or Path(), link, levels, options)
+    recording = None if is_modelled(product) else RunningRecording.of_environment()
+    planned = PlanRun(product, folder or Path(), link, levels, _following(options, recording), recording)
     if dry_run:
         planned.show_order()
         return
@@ -308,8 +324,6 @@ def plan(table: Path, folder: Path | None, levels: dict[str, str], *, dry_run: b
 
 
 def _plan(over: str | None, plan_file: Path | None, labels: dict[str, str], **chosen: Any) -> MeasurementPlan:
-    from dataclasses import replace
-
     from multitracer.measure.plan import Experiment, MeasurementPlan, parse_plan
 
     if plan_file is not None:
@@ -324,6 +338,13 @@ def _plan(over: str | None, plan_file: Path | None, labels: dict[str, str], **ch
     experiment = Experiment(chosen["vary"], chosen["sizes"], chosen["sessions"], other, chosen["connection"])
     server = "" if over else chosen["server"]
     return MeasurementPlan(chosen["protocol"], server, (experiment,), chosen["timeout"], labels, over)
+
+
+def _following(options: TransportOptions, recording: RunningRecording | None) -> TransportOptions:
+    """Return the options of a client whose good-byes say what modem and GPS receiver of the recording read."""
+    from multitracer.measure.live_logs import LiveLogs
+
+    return options if recording is None else replace(options, context_of=LiveLogs(recording.host).since)
 
 
 def _taken_options(chosen: Document) -> TransportOptions:

@@ -15,11 +15,12 @@ _Given = click.Path(exists=True, path_type=Path)
     "merge",
     epilog=examples(
         "multitracer merge mobile-drive fixed-drive -o drive",
+        "multitracer merge mobile-drive measured-tcp measured-centauruscomm -o drive",
         "multitracer merge drive scanner.csv walk.gpx --host phone -o drive-with-phone",
     ),
 )
 @click.argument("session", type=_Given, metavar="SESSION")
-@click.argument("others", type=_Given, nargs=-1, required=True, metavar="FIXED|LOG...")
+@click.argument("others", type=_Given, nargs=-1, required=True, metavar="FOLDER|LOG...")
 @click.option(
     "-o",
     "--output",
@@ -31,7 +32,9 @@ _Given = click.Path(exists=True, path_type=Path)
 @click.option("--host", metavar="NAME", help="Add LOGs of another device to SESSION, in a folder with this name.")
 @common_options
 def command(session: Path, others: tuple[Path, ...], output: str, host: str | None) -> None:
-    """Merge the two recordings of `multitracer capture` at both endpoints into one session.
+    """Merge the recordings of `multitracer capture` at both endpoints, and measurements, into one session.
+
+    A folder that `measure run` wrote becomes a folder of the session, with its transactions.csv.
 
     With --host, the command adds LOGs of another device to SESSION. Each LOG is a file of a format that
     `multitracer formats` lists. The column map of a CSV file is copied too.
@@ -69,11 +72,8 @@ def _of_both_sides(session: Path, others: tuple[Path, ...], folder: Path, *, nam
             raise click.UsageError(
                 f"{other} is a file; to add logs of another device, give the device's name with --host"
             )
-    if len(others) > 1:
-        raise click.UsageError(
-            f"exactly two recordings can be merged, but {len(others) + 1} were given; name two recordings"
-        )
-    return list(merge([session, *others], folder, name=name).hosts)
+    merge([session, *others], folder, name=name)
+    return sorted(path.name for path in folder.iterdir() if path.is_dir())
 
 
 def _with_logs(session: Path, others: tuple[Path, ...], folder: Path, *, host: str, name: str) -> list[str]:

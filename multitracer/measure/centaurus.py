@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.measure.endpoint import CentaurusEndpoint
+    from multitracer.measure.outcome import ContextOf
     from multitracer.measure.plan import Transaction
     from multitracer.protocols.centaurus.events import Address, Event
 
@@ -59,10 +60,21 @@ class CentaurusClient:
     endpoint : CentaurusEndpoint
         The medium.
     address
-        Address of the server. run, timeout_s As `TcpClient`.
+        Address of the server.
+    run, timeout_s, context_of
+        As `TcpClient`.
     """
 
-    def __init__(self, endpoint: CentaurusEndpoint, address: Address, *, run: int, timeout_s: float) -> None:
+    def __init__(
+        self,
+        endpoint: CentaurusEndpoint,
+        address: Address,
+        *,
+        run: int,
+        timeout_s: float,
+        context_of: ContextOf | None = None,
+    ) -> None:
+        self._context_of = context_of
         self._endpoint = endpoint
         self._address = address
         self._run = run
@@ -95,6 +107,11 @@ class CentaurusClient:
 
     def transact(self, transaction: Transaction) -> TransactionOutcome:
         """Do one transaction."""
+        outcome = self._outcome_of(transaction)
+        outcome.surround(self._context_of, self._endpoint.clock())
+        return outcome
+
+    def _outcome_of(self, transaction: Transaction) -> TransactionOutcome:
         self._sent_bytes = 0
         request = filled(self._words(transaction, REQUEST), transaction.request_bytes)
         outcome = TransactionOutcome(self._endpoint.clock())
@@ -107,6 +124,7 @@ class CentaurusClient:
         outcome.rtt_ns = reply.time_ns - outcome.start_ns
         outcome.reply_payload_bytes = reply.payload_bytes
         outcome.bytes_up = self._sent_bytes
+        outcome.surround(self._context_of, reply.time_ns)
         values = json.dumps(outcome.recorded()).encode()
         handle = self._send(self._words(transaction, GOODBYE, values))
         receipt = self._await(RECEIPT, handle, transaction, outcome)

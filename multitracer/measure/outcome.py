@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Protocol
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from multitracer.measure.exchange import Receipt
     from multitracer.measure.plan import Transaction
+    from multitracer.tables import Document
+
+    ContextOf = Callable[[int], Document]
+    """Function that returns radio and place of the time from some ns ago until now, by column of transactions.csv."""
 
 
 _MOST_REASON = 120
@@ -43,6 +49,8 @@ class TransactionOutcome:
     clock_uncertainty_ns: int | None = None
     outcome: str = "ok"
     """Outcome: "ok" or "dropped"."""
+    context: Document | None = None
+    """Radio and place during the transaction, by column of transactions.csv; None if nothing records them."""
     why: str = ""
     """Phase in which the transaction was dropped: connect, request, reply, goodbye, closed; else ""."""
 
@@ -50,6 +58,11 @@ class TransactionOutcome:
         """Note that the transaction failed."""
         self.outcome, self.why = "dropped", " ".join(why.split())[:_MOST_REASON]
         return self
+
+    def surround(self, context_of: ContextOf | None, now_ns: int) -> None:
+        """Note radio and place from the begin until now, a time of the clock of `start_ns`."""
+        if context_of is not None and self.context is None:
+            self.context = context_of(now_ns - self.start_ns)
 
     def follow(self, receipt: Receipt) -> None:
         """Add the values of the server's receipt."""
@@ -66,7 +79,7 @@ class TransactionOutcome:
     def recorded(self) -> dict[str, object]:
         """Return the client's recorded values, which the good-bye carries."""
         kept = ("start_ns", "connect_ns", "rtt_ns", "retransmitted_client", "bytes_up", "reply_payload_bytes")
-        return {name: value for name, value in asdict(self).items() if name in kept}
+        return {name: value for name, value in asdict(self).items() if name in kept} | (self.context or {})
 
     def efficiency(self, transaction: Transaction) -> float | None:
         """Return the ratio of application bytes to received payload bytes (including duplicates).

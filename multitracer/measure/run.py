@@ -12,7 +12,17 @@ import time
 from typing import TYPE_CHECKING
 
 from multitracer.errors import FormatError, InputError
-from multitracer.manifest import MANIFEST, Host, LogFile, Manifest, Role, checksum, read_manifest, write_manifest
+from multitracer.manifest import (
+    MANIFEST,
+    RECORDED_AT,
+    Host,
+    LogFile,
+    Manifest,
+    Role,
+    checksum,
+    read_manifest,
+    write_manifest,
+)
 from multitracer.measure.outcome import UnreachableError
 from multitracer.schemas.transactions import LABEL, LOGGED
 
@@ -20,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from multitracer.measure.live_logs import RunningRecording
     from multitracer.measure.outcome import Client, TransactionOutcome
     from multitracer.measure.plan import MeasurementPlan, Transaction
 
@@ -144,14 +155,14 @@ class MeasureJournal:
             "clock_offset_s": outcome.seconds(outcome.clock_offset_ns),
             "clock_uncertainty_s": outcome.seconds(outcome.clock_uncertainty_ns),
             "outcome": outcome.outcome, "why": outcome.why,
-        } | {LABEL + name: value for name, value in each.labels.items()}  # fmt: skip
+        } | (outcome.context or {}) | {LABEL + name: value for name, value in each.labels.items()}  # fmt: skip
         return [values.get(name) for name in self._columns]
 
 
 HOST = "client"
 
 
-def carry_out(
+def carry_out(  # noqa: PLR0913  # as `run_virtual`
     plan: MeasurementPlan,
     folder: Path,
     connect: Connect,
@@ -159,6 +170,7 @@ def carry_out(
     progress: Progress,
     about: Manifest | None = None,
     lasting: bool = True,
+    recording: RunningRecording | None = None,
 ) -> MeasureJournal:
     """Do every transaction of a plan that is not done yet.
 
@@ -177,6 +189,8 @@ def carry_out(
         equal those of the folder.
     lasting : bool
         As `MeasureJournal`.
+    recording : RunningRecording, optional
+        The recording that this run is part of. If it writes the manifest of `folder`, this run does not.
 
     Returns
     -------
@@ -188,14 +202,29 @@ def carry_out(
     InputError
         If the folder belongs to another session, or the server does not answer.
     """
+    if about is None and recording is not None:
+        about = client_manifest(folder)
+        about.more[RECORDED_AT] = recording.host.name
     manifest = opened(plan, folder, about)
     with contextlib.closing(MeasureJournal(folder, plan, lasting=lasting)) as journal:
         if is_left(plan, journal):
             with contextlib.closing(connect(secrets.randbits(64))) as client:
                 _reach(client, plan)
-                do_all(plan, journal, client, progress=progress)
-    _close(manifest, folder)
+                do_all(plan, journal, client, progress=_checked(progress, recording, folder))
+    if recording is None or not recording.writes(folder):
+        _close(manifest, folder)
     return journal
+
+
+def _checked(progress: Progress, recording: RunningRecording | None, folder: Path) -> Progress:
+    """Return `progress`, which also ends the run if the recording of `folder` was killed."""
+
+    def checked(done: int, dropped: int, total: int) -> None:
+        progress(done, dropped, total)
+        if recording is not None:
+            recording.check(folder)
+
+    return checked
 
 
 def _reach(client: Client, plan: MeasurementPlan) -> None:
@@ -241,8 +270,7 @@ def opened(plan: MeasurementPlan, folder: Path, about: Manifest | None) -> Manif
     except OSError as error:
         raise InputError(f"{folder}: cannot use this folder: {error.strerror}; name another folder") from error
     if about is None:
-        about = Manifest(folder.resolve().name, created_ns=time.time_ns())
-        about.hosts = {HOST: Host(role=Role.CLIENT)}
+        about = client_manifest(folder)
     about.variables.measurement = plan.measurement()
     about.variables.more |= plan.labels
     if not entries:
@@ -253,6 +281,11 @@ def opened(plan: MeasurementPlan, folder: Path, about: Manifest | None) -> Manif
     if any(there.get(name) != value for name, value in about.variables.document().items()):
         raise InputError(f"{folder}: this folder is not empty and does not belong to this plan; name another folder")
     return manifest
+
+
+def client_manifest(folder: Path, host: str = HOST) -> Manifest:
+    """Return the manifest of a new measurement whose client is a host with this name."""
+    return Manifest(folder.resolve().name, created_ns=time.time_ns(), hosts={host: Host(role=Role.CLIENT)})
 
 
 def _close(manifest: Manifest, folder: Path) -> None:

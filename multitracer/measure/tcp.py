@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.measure.exchange import TransportConnection
+    from multitracer.measure.outcome import ContextOf
     from multitracer.measure.plan import Transaction
 
 # The client over TCP, that of the kernel or another one.
@@ -56,6 +57,8 @@ class TcpClient:
         Time after which a transaction is dropped, s.
     clock : callable, optional
         Returns the time, ns since 1970.
+    context_of : callable, optional
+        Returns radio and place during a transaction.
     """
 
     def __init__(
@@ -65,7 +68,9 @@ class TcpClient:
         run: int,
         timeout_s: float,
         clock: Callable[[], int] | None = None,
+        context_of: ContextOf | None = None,
     ) -> None:
+        self._context_of = context_of
         self._dial = dial
         self._run = run
         self._timeout_s = timeout_s
@@ -100,6 +105,7 @@ class TcpClient:
             self._say_goodbye(connection, transaction, outcome)
         except (OSError, RemoteProtocolError) as error:
             self.close()
+            outcome.surround(self._context_of, self._clock())
             late = isinstance(error, TimeoutError)
             return outcome.drop(stage if late else f"{stage}: {error}")
         return outcome
@@ -132,6 +138,7 @@ class TcpClient:
     def _say_goodbye(
         self, connection: TransportConnection, transaction: Transaction, outcome: TransactionOutcome
     ) -> None:
+        outcome.surround(self._context_of, self._clock())
         values = json.dumps(outcome.recorded()).encode()
         begin_ns = self._clock()
         self._send(connection, encode(self._words(transaction, GOODBYE, values)), begin_ns)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from multitracer.measure.outcome import Client
+    from multitracer.measure.outcome import Client, ContextOf
     from multitracer.measure.plan import ProtocolName
     from multitracer.measure.server import MeasureServer
 
@@ -63,6 +63,8 @@ class TransportOptions:
     baud: int = BAUD
     speed: float = 1
     """Link seconds in a real second: timers are divided by it, rates are multiplied."""
+    context_of: ContextOf | None = None
+    """Function that returns radio and place during a transaction; None if nothing records them."""
 
     def config(self, *accepted: bytes) -> CentaurusConfig:
         """Return the protocol's configuration for an end that receives these messages."""
@@ -149,9 +151,8 @@ def of_transport(table: Mapping[ProtocolName, T], protocol: ProtocolName) -> T:
 
 
 def _tcp_client(server: str, run: int, timeout_s: float, options: TransportOptions) -> Client:
-    del options
     dial = partial(KernelConnection.dial, _host_alone("tcp", server))
-    return TcpClient(dial, run=run, timeout_s=timeout_s)
+    return TcpClient(dial, run=run, timeout_s=timeout_s, context_of=options.context_of)
 
 
 def _tcp_server(listen: Sequence[str], folder: Path | None, options: TransportOptions) -> tuple[MeasureServer, str]:
@@ -165,7 +166,7 @@ def _tcp_server(listen: Sequence[str], folder: Path | None, options: TransportOp
 
 def _wtcp_client(server: str, run: int, timeout_s: float, options: TransportOptions) -> Client:
     dial = partial(WtcpClientStream.dial, _host_alone("wtcp", server), options.wtcp())
-    return TcpClient(dial, run=run, timeout_s=timeout_s)
+    return TcpClient(dial, run=run, timeout_s=timeout_s, context_of=options.context_of)
 
 
 def _wtcp_server(listen: Sequence[str], folder: Path | None, options: TransportOptions) -> tuple[MeasureServer, str]:
@@ -196,11 +197,11 @@ def _centaurus_client(server: str, run: int, timeout_s: float, options: Transpor
     if path is not None:
         slave = SerialSlave(_STATION, config, random_bytes=os.urandom)
         lines = SerialEndpoint(slave, [SerialLine(path, options.baud)])
-        return CentaurusClient(lines, slave.master, run=run, timeout_s=timeout_s)
+        return CentaurusClient(lines, slave.master, run=run, timeout_s=timeout_s, context_of=options.context_of)
     address = resolved(*host_port(server))
     any_port = ("::" if ":" in address[0] else "0.0.0.0", 0)  # noqa: S104  # whatever leads to the server, and `only` its datagrams
     endpoint = UdpEndpoint(UdpWorker(config, random_bytes=os.urandom), bind=any_port, only=address)
-    return CentaurusClient(endpoint, address, run=run, timeout_s=timeout_s)
+    return CentaurusClient(endpoint, address, run=run, timeout_s=timeout_s, context_of=options.context_of)
 
 
 def _centaurus_server(

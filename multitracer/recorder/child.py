@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import string
@@ -12,7 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 from multitracer import __version__
 from multitracer.errors import InputError
-from multitracer.manifest import CollectorRun
+from multitracer.manifest import RECORDING_VARIABLE, CollectorRun
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -38,12 +39,14 @@ class CollectorProcess:
     ----------
     source : PlannedCollector
     folder : Path
-        The host's folder in the session, where its logs go.
+        The host's folder in the session, where its logs go. Logs of earlier recordings there remain; those of this
+        one are numbered after them.
     """
 
     def __init__(self, source: PlannedCollector, folder: Path) -> None:
         self.source = source
         self.folder = folder
+        self._first = next(n for n in itertools.count() if not source.logs(folder, n)[0].exists())
         self.runs: list[CollectorRun] = []
         """All runs of the collector, for the manifest; the last one is the current run."""
         self.due_ns: int | None = 0
@@ -80,9 +83,15 @@ class CollectorProcess:
     @property
     def logs(self) -> list[Path]:
         """Return the existing logs of all attempts; a long capture continues in `tcp-0.pcap1`."""
-        pairs = [self.source.logs(self.folder, attempt) for attempt in range(len(self.runs))]
+        attempts = range(self._first, self._next)
+        pairs = [self.source.logs(self.folder, attempt) for attempt in attempts]
         names = {path.name for pair in pairs for path in pair if path is not None}
         return [p for p in self.folder.iterdir() if names & {p.name, p.name.rstrip(string.digits)}]
+
+    @property
+    def _next(self) -> int:
+        """Number of the next attempt, in the names of its logs."""
+        return self._first + len(self.runs)
 
     @property
     def last_words(self) -> str:
@@ -98,7 +107,7 @@ class CollectorProcess:
 
     def start(self) -> None:
         """Start the process in a session of its own: signals of the terminal reach only the supervisor."""
-        command = self.source.command(self.folder, len(self.runs))
+        command = self.source.command(self.folder, self._next)
         self._words = self._words or self._words_path.open("ab")
         with self._ready_end() as ready:
             self._process = subprocess.Popen(
@@ -140,7 +149,7 @@ class CollectorProcess:
         self._ready_pipe = None
 
     def _add_run(self, *, ended_ns: int | None = None, outcome: str | None = None) -> None:
-        command = self.source.command(self.folder, len(self.runs))
+        command = self.source.command(self.folder, self._next)
         now_ns = time.time_ns()
         self.runs.append(
             CollectorRun(self.source.name, self.folder.name, command, __version__, now_ns, ended_ns, outcome)
@@ -249,10 +258,15 @@ class Work:
         A second command, which runs without output until the recording ends; empty for none.
     umask : int
         Of `command`; -1 is that of this process.
+    host : Path, optional
+        The host's folder in the session, which `command` finds in its environment.
     """
 
-    def __init__(self, command: Sequence[str] = (), traffic: Sequence[str] = (), *, umask: int = -1) -> None:
+    def __init__(
+        self, command: Sequence[str] = (), traffic: Sequence[str] = (), *, umask: int = -1, host: Path | None = None
+    ) -> None:
         self._argv = command
+        self._host = host
         self._umask = umask
         self._traffic_argv = traffic
         self._command: subprocess.Popen[bytes] | None = None
@@ -313,7 +327,10 @@ class Work:
         if not self._argv:
             return
         try:
-            self._command = subprocess.Popen(self._argv, stdin=idle, start_new_session=True, umask=self._umask)
+            known = {} if self._host is None else {RECORDING_VARIABLE: str(self._host.resolve())}
+            self._command = subprocess.Popen(
+                self._argv, stdin=idle, start_new_session=True, umask=self._umask, env=os.environ | known
+            )
         except OSError as error:
             raise InputError(
                 f"{self._argv[0]}: cannot start this command: {error.strerror}; check the command after --"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import tempfile
 import time
@@ -15,7 +16,6 @@ from multitracer.errors import CollectorError, InputError
 from multitracer.manifest import (
     MANIFEST,
     CollectorRun,
-    Host,
     LogFile,
     Manifest,
     Variables,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.recorder.plan import RecordingPlan
+    from multitracer.tables import Document
 
 _RESERVE_BYTES = 64 << 10
 """Size of a reserve file, so that the manifest can be completed when the disk is full."""
@@ -37,29 +38,39 @@ _RESERVE_BYTES = 64 << 10
 class SessionFolder:
     """DIR with manifest.json and one folder for this host.
 
+    Parameters
+    ----------
+    folder : Path
+        The session folder.
+    plan : RecordingPlan
+    begun : Manifest, optional
+        The manifest of DIR if the session was begun before, as a measurement does; its logs and runs remain.
+
     Raises
     ------
     InputError
-        If DIR cannot be created or is not empty.
+        If DIR cannot be created, is not empty and was not begun before, or if another recording writes to it.
     """
 
-    def __init__(self, folder: Path, plan: RecordingPlan) -> None:
+    def __init__(self, folder: Path, plan: RecordingPlan, *, begun: Manifest | None = None) -> None:
         self.folder = folder
         self.host = folder / plan.role
-        self._manifest = Manifest(
+        self._manifest = begun or Manifest(
             folder.resolve().name,
             created_ns=time.time_ns(),
-            hosts={plan.role: _host()},
             variables=Variables.of(dict(plan.variables)),
             more={"multitracer": __version__},
         )
+        self._manifest.host(plan.role).add(_facts())
+        self._earlier = list(self._manifest.collectors)
         try:
             folder.mkdir(exist_ok=True)
-            if any(folder.iterdir()):
+            if begun is None and any(folder.iterdir()):
                 raise InputError(
                     f"{folder}: the folder is not empty, and logs are never overwritten; give a new folder"
                 )
-            self.host.mkdir()
+            self._lock = _locked(folder)
+            self.host.mkdir(exist_ok=begun is not None)
             self._reserve = _reserve(folder)
             write_manifest(folder, self._manifest)
             hand_over(folder)
@@ -71,7 +82,7 @@ class SessionFolder:
 
         A full disk is ignored, the supervisor detects it.
         """
-        self._manifest.collectors = runs
+        self._manifest.collectors = self._earlier + runs
         with contextlib.suppress(OSError):
             write_manifest(self.folder, self._manifest)
         hand_over(self.folder)
@@ -99,8 +110,9 @@ class SessionFolder:
             If the manifest cannot be written; the logs and the previous manifest remain.
         """
         os.close(self._reserve)
-        self._manifest.collectors = runs
+        self._manifest.collectors = self._earlier + runs
         self._finish()
+        os.close(self._lock)
 
     def expect(self, host: str, **facts: object) -> None:
         """Add a second host whose data this machine also records.
@@ -112,7 +124,7 @@ class SessionFolder:
         **facts
             Keys of the host in the manifest.
         """
-        self._manifest.hosts[host] = _host()
+        self._manifest.host(host).add(_facts())
         self.add(**facts)
         self.note(self._manifest.collectors)
 
@@ -160,9 +172,21 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _host() -> Host:
+def _facts() -> Document:
+    """Return the keys of this machine in the manifest."""
     system = os.uname()
-    return Host(kernel=system.release, machine=system.machine, more={"node": system.nodename})
+    return {"kernel": system.release, "machine": system.machine, "node": system.nodename}
+
+
+def _locked(folder: Path) -> int:
+    """Return a descriptor of the folder that no other recording can lock; the kernel unlocks it at the end."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise InputError(f"{folder}: another recording writes to this folder; wait until it ends") from error
+    return descriptor
 
 
 # How much disk space is left, and for how long.

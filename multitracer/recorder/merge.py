@@ -1,13 +1,24 @@
-"""Merges the recordings of two endpoints of a session, or a session and the logs of another device."""
+"""Merges recordings of the endpoints and measurements into a session, or a session and logs of another device."""
 
 from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from multitracer.errors import FormatError, InputError
-from multitracer.manifest import MANIFEST, LogFile, Manifest, Variables, checksum, read_manifest, write_manifest
+from multitracer.manifest import (
+    MANIFEST,
+    RECORDED_AT,
+    LogFile,
+    Manifest,
+    Role,
+    Variables,
+    checksum,
+    read_manifest,
+    write_manifest,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -15,12 +26,13 @@ if TYPE_CHECKING:
 
 
 def merge(sources: Sequence[Path], into: Path, *, name: str) -> Manifest:
-    """Copy the hosts of several session folders into one empty folder.
+    """Copy the hosts and the measurements of several session folders into one empty folder.
 
     Parameters
     ----------
     sources : sequence of Path
-        Session folders; no host may be in two of them.
+        Session folders; no host may be in two of them. A measurement (transactions.csv with its manifest) becomes a
+        folder of the new session, with the name of its folder.
     into : Path
         An empty folder that exists.
     name : str
@@ -34,23 +46,32 @@ def merge(sources: Sequence[Path], into: Path, *, name: str) -> Manifest:
     Raises
     ------
     InputError
-        If a folder is not a recording, or a host is in two of them.
+        If a folder is not a recording, or a host or the name of a measurement is in two of them.
     """
     manifests = [_manifest(source) for source in sources]
     owners: dict[str, Path] = {}
     for source, manifest in zip(sources, manifests, strict=True):
-        for host in _hosts(source, manifest):
-            if host in owners:
+        for folder in (*_hosts(source, manifest), *_measurements(source, manifest)):
+            if folder.name in owners:
+                what = "host" if folder.name in manifest.hosts else "measurement"
                 raise InputError(
-                    f"{source}: the host {host!r} is also in {owners[host]}; record the other "
-                    "endpoint with another `--role`, or rename the folder of this host"
+                    f"{source}: the {what} {folder.name!r} is also in {owners[folder.name].parent}; record the other "
+                    "endpoint with another `--role`, or rename this folder"
                 )
-            owners[host] = source
-    for host, source in owners.items():
-        _copy(source / host, into / host)
-    merged = _merged(manifests, name)
+            owners[folder.name] = folder
+    for folder_name, folder in owners.items():
+        _copy(folder, into / folder_name)
+    merged = _merged(sources, manifests, name)
+    for source, manifest in zip(sources, manifests, strict=True):
+        for folder in _measurements(source, manifest):
+            _finish_measurement(folder, source, into / folder.name, manifest)
+            merged.files += _listed(into, folder.name, [TRANSACTIONS])
     write_manifest(into, merged)
     return merged
+
+
+TRANSACTIONS = "transactions.csv"
+"""The results of a measurement, in its folder."""
 
 
 def _manifest(source: Path) -> Manifest:
@@ -59,13 +80,21 @@ def _manifest(source: Path) -> Manifest:
     except FormatError as error:
         raise InputError(f"{error}; only a recording with a valid manifest can be merged") from error
     if manifest is None:
-        raise InputError(f"{source}: {MANIFEST} is missing; name the folder that `multitracer capture` wrote")
+        raise InputError(
+            f"{source}: {MANIFEST} is missing; name a folder that `multitracer capture` or `measure run` wrote"
+        )
     return manifest
 
 
-def _hosts(source: Path, manifest: Manifest) -> Iterable[str]:
+def _hosts(source: Path, manifest: Manifest) -> list[Path]:
     """Return the host folders that the manifest names and that exist."""
-    return [host for host in manifest.hosts if "/" not in host and _is_folder(source / host)]
+    return [source / host for host in manifest.hosts if "/" not in host and _is_folder(source / host)]
+
+
+def _measurements(source: Path, manifest: Manifest) -> list[Path]:
+    """Return the folders of measurements: the source itself, and folders in it that are no hosts."""
+    inner = [folder for folder in _folders(source) if folder.name not in {*manifest.hosts, *_TAKEN}]
+    return [folder for folder in (source.resolve(), *inner) if (folder / TRANSACTIONS).is_file()]
 
 
 def _is_folder(path: Path) -> bool:
@@ -73,21 +102,38 @@ def _is_folder(path: Path) -> bool:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy the regular files of a host; symbolic links and their targets are not copied."""
+    """Copy the regular files of a host or a measurement; symbolic links and their targets are not copied."""
     target.mkdir()
     for path in sorted(source.iterdir()):
         if path.is_file() and not path.is_symlink():
             shutil.copy2(path, target / path.name)
 
 
-def _merged(manifests: Sequence[Manifest], name: str) -> Manifest:
+def _finish_measurement(folder: Path, source: Path, target: Path, manifest: Manifest) -> None:
+    """Write the manifest of a copied measurement, with the host of the merged session whose clock it has.
+
+    The manifest of a source that is also a recording keeps its plan and loses what describes the recording.
+    """
+    if folder != source.resolve():
+        return
+    hosts = [host.name for host in _hosts(source, manifest)]
+    at_host = [name for name in hosts if manifest.hosts[name].role is Role.CLIENT] or hosts[:1]
+    more = {RECORDED_AT: at_host[0]} if at_host else {}
+    own = replace(manifest, collectors=[], files=[], more=manifest.more | more)
+    write_manifest(target, own)
+
+
+def _merged(sources: Sequence[Path], manifests: Sequence[Manifest], name: str) -> Manifest:
     created = [m.created_ns for m in manifests if m.created_ns is not None]
     merged = Manifest(name, min(created, default=None))
-    for manifest in manifests:
-        merged.hosts |= manifest.hosts
+    for source, manifest in zip(sources, manifests, strict=True):
+        hosts = {host.name for host in _hosts(source, manifest)}
+        is_plain = (source / TRANSACTIONS).is_file()  # its variables are those of its measurement
+        variables = Variables(more=manifest.variables.more) if is_plain else manifest.variables
+        merged.hosts |= {host: facts for host, facts in manifest.hosts.items() if host in hosts or not is_plain}
         merged.collectors += manifest.collectors
-        merged.files += [log for log in manifest.files if log.host in manifest.hosts]
-        merged.variables = Variables.of(merged.variables.document() | manifest.variables.document())
+        merged.files += [log for log in manifest.files if log.path.partition("/")[0] in hosts]
+        merged.variables = Variables.of(merged.variables.document() | variables.document())
         merged.more |= {key: value for key, value in manifest.more.items() if key not in ("ended_ns", "ended_by")}
     merged.more["merged"] = [_about(manifest) for manifest in manifests]
     return merged

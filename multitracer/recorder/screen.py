@@ -231,6 +231,13 @@ class PlainView:
             self._stream = None
 
 
+class WarningsView(PlainView):
+    """Writes warnings alone, beside a command that shows its own progress."""
+
+    def show(self, status: RecordingStatus) -> None:
+        """Show nothing."""
+
+
 def plain_line(status: RecordingStatus) -> str:
     """Return the status as one line: time, disk space, and state, rate and drops of each collector."""
     clock = time.strftime("%H:%M:%S", time.gmtime())

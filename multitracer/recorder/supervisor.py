@@ -213,7 +213,7 @@ class Supervisor:
         self._watchers = [Watcher(child) for child in self._children]
         self._disk = Disk(folder.folder)
         self._status = RecordingStatus()
-        self._work = Work(plan.command, plan.traffic, umask=plan.umask)
+        self._work = Work(plan.command, plan.traffic, umask=plan.umask, host=folder.host)
         self._began_ns = 0
         self._look_ns = 0
         self._signals: list[str] = []

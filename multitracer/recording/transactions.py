@@ -19,7 +19,7 @@ from multitracer.analysis.series.labelled import most_of_one_source
 from multitracer.analysis.transports import SessionContent
 from multitracer.clock.model.relation import Clock, PlacementStatus
 from multitracer.errors import FormatError
-from multitracer.manifest import Manifest, Role, Variables, read_manifest
+from multitracer.manifest import RECORDED_AT, Manifest, Role, Variables, read_manifest
 from multitracer.readings import MOST_AGE_S, Nearest, cell_words
 from multitracer.recording.turns import with_captured
 from multitracer.schemas.radio import POSITION, RADIO
@@ -85,10 +85,6 @@ def client_of(log: HostLog, inputs: Inputs) -> str:
     is_own = log.host in hosts and log.host != str(inputs.folder)
     named += [log.host] if is_own else [name for name, host in hosts.items() if host.role is Role.CLIENT]
     return next((name for name in named if name in hosts), log.host)
-
-
-RECORDED_AT = "recorded_at"
-"""Key of a measurement's manifest: the host of the recording during which it ran."""
 
 
 def sources_of(recording: Recording) -> list[SessionContent]:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.manifest import Variables, changed_files, read_manifest, write_manifest
+from multitracer.manifest import RECORDED_AT, Host, Role, Variables, changed_files, read_manifest, write_manifest
 from multitracer.recording.read import read
+from multitracer.recording.transactions import client_of, sources_of, transactions_of
 from tests.cli.program import call
+from tests.transactions import transactions, write_session
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,3 +119,51 @@ def test_links_out_of_a_recording_stay_behind(tmp_path: Path, ends: tuple[Path, 
 
 def test_folder_with_something_in_it_is_refused(tmp_path: Path, ends: tuple[Path, Path]) -> None:
     assert "is not empty" in call("merge", *ends, "-o", ends[0], status=1).stderr
+
+
+def test_measurements_become_folders_of_the_session(tmp_path: Path, ends: tuple[Path, Path]) -> None:
+    """Of `capture -- measure run -o OTHER`, of `measure run --modem`, and of a measurement inside a recording."""
+    (outside, inside, recorded) = (tmp_path / name for name in ("tcp", "centauruscomm", "wtcp"))
+    write_session(outside, transactions({64: [0.1]}))
+    _place_in_manifest(outside, {"client": Role.CLIENT}, {RECORDED_AT: "mobile"})
+    write_session(recorded, transactions({64: [0.2, 0.3]}, protocol="wtcp"), link="far")
+    shutil.copytree(ends[1] / "fixed", recorded / "van")
+    _place_in_manifest(recorded, {"van": Role.CLIENT}, {})
+    write_session(ends[0] / inside.name, transactions({64: [0.4] * 3}, protocol="centauruscomm"))
+    merged = tmp_path / "drive"
+    call("merge", *ends, outside, recorded, "-o", merged)
+
+    session = read(merged)
+    assert not session.inputs.warnings
+    counts = {log.host: len(table) for log, table in transactions_of(session)}
+    assert counts == {"tcp": 1, "wtcp": 2, "centauruscomm": 3}
+    clients = {log.host: client_of(log, session.inputs) for log, _ in transactions_of(session)}
+    assert (clients["tcp"], clients["wtcp"]) == ("mobile", "van")
+    manifest = read_manifest(merged)
+    assert manifest is not None
+    assert list(manifest.hosts) == ["mobile", "fixed", "van"]
+    assert manifest.variables.link is None, "the link of one measurement is not that of the session"
+    assert list(changed_files(merged, manifest)) == []
+    own = read_manifest(merged / "wtcp")
+    assert own is not None
+    assert own.variables.link == "far"
+    for folder in (outside, recorded):
+        assert (merged / folder.name / "transactions.csv").read_bytes() == (folder / "transactions.csv").read_bytes()
+    assert {source.facts.get("link") for source in sources_of(session)} == {None, "far"}
+
+
+def _place_in_manifest(folder: Path, hosts: dict[str, Role], more: dict[str, object]) -> None:
+    manifest = read_manifest(folder)
+    assert manifest is not None
+    manifest.hosts, manifest.more = {name: Host(role=role) for name, role in hosts.items()}, more
+    write_manifest(folder, manifest)
+
+
+def test_two_measurements_of_one_name_are_refused(tmp_path: Path, ends: tuple[Path, Path]) -> None:
+    for place in ("first", "second"):
+        (tmp_path / place).mkdir()
+        write_session(tmp_path / place / "tcp", transactions({64: [0.1]}))
+    folders = [tmp_path / place / "tcp" for place in ("first", "second")]
+    done = call("merge", ends[0], *folders, "-o", tmp_path / "drive", status=1)
+    assert "the measurement 'tcp' is also in" in done.stderr
+    assert not (tmp_path / "drive").exists()

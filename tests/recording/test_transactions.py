@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import multitracer as mt
-from multitracer.manifest import Host, Manifest, Role, write_manifest
+from multitracer.manifest import RECORDED_AT, Host, Manifest, Role, write_manifest
 from multitracer.readings import MOST_AGE_S, Nearest
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.recording import Recording
-from multitracer.recording.transactions import RECORDED_AT, sources_of, transactions_of
+from multitracer.recording.transactions import sources_of, transactions_of
 from multitracer.schemas.transactions import LOGGED
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
