@@ -11,6 +11,7 @@ columns marked `na`, and NaN in float columns. `to_pandas` turns each into `pand
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,12 @@ _DTYPES: dict[str, np.dtype[np.generic]] = {}
 
 def _dtype(column: Column) -> np.dtype[np.generic]:
     return _DTYPES.get(column.dtype) or _DTYPES.setdefault(column.dtype, np.dtype(column.dtype))
+
+
+@cache
+def _no_values(dtype: str) -> Array:
+    """Return a column without rows; all tables share it, as it holds nothing that can be changed."""
+    return np.empty(0, dtype=dtype)
 
 
 @dataclass(slots=True)
@@ -128,7 +135,7 @@ class Table:
     @classmethod
     def empty(cls, schema: Schema) -> Table:
         """Return a table of `schema` without rows."""
-        return cls._of_checked(schema, {c.name: np.empty(0, dtype=_dtype(c)) for c in schema}, {})
+        return cls._of_checked(schema, {c.name: _no_values(c.dtype) for c in schema}, {})
 
     @classmethod
     def concatenate(cls, schema: Schema, parts: list[Table]) -> Table:

@@ -77,6 +77,78 @@ def median(values: Array) -> float:
     return float((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
 
 
+def tallied(values: Array) -> tuple[Array, Array]:
+    """Return the distinct values in ascending order, and how often each occurs; like `distinct`, see there.
+
+    Parameters
+    ----------
+    values : ndarray of any dtype that sorts, shape (n,)
+
+    Returns
+    -------
+    values : ndarray, dtype of `values`, shape (n_distinct,)
+    many : ndarray of int64, shape (n_distinct,)
+    """
+    ordered = np.sort(values, kind="stable")
+    first = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    begin = np.flatnonzero(first)
+    many = np.empty(len(begin), dtype=np.int64)
+    np.subtract(begin[1:], begin[:-1], out=many[:-1])
+    many[-1:] = len(ordered) - begin[-1:]
+    return ordered[begin], many
+
+
+def first_of_each(values: Array) -> tuple[Array, Array]:
+    """Return the distinct values in ascending order, and the index at which each occurs first; like `distinct`.
+
+    Parameters
+    ----------
+    values : ndarray of any dtype that sorts, shape (n,)
+
+    Returns
+    -------
+    values : ndarray, dtype of `values`, shape (n_distinct,)
+    index : ndarray of int64, shape (n_distinct,)
+    """
+    order = values.argsort(kind="stable")
+    ordered = values[order]
+    first = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first], order[first]
+
+
+def indexes(mask: Array) -> Array:
+    """Return the indexes at which a mask is true: np.flatnonzero(mask), but four times as fast for few.
+
+    Parameters
+    ----------
+    mask : ndarray of bool, shape (n,)
+
+    Returns
+    -------
+    ndarray of int64, ascending
+    """
+    return mask.nonzero()[0]
+
+
+def extended(values: Array, last: int) -> Array:
+    """Return the values with one more behind them: np.append(values, last), but three times as fast for few.
+
+    Parameters
+    ----------
+    values : ndarray of int64, shape (n,)
+    last : int
+
+    Returns
+    -------
+    ndarray of int64, shape (n + 1,)
+    """
+    longer = np.empty(len(values) + 1, dtype=np.int64)
+    longer[:-1], longer[-1] = values, last
+    return longer
+
+
 def increases(values: Array, before: Array | int) -> Array:
     """Return which values are greater than the one before them: bool, shape (n,); `before` precedes the first one.
 
@@ -109,7 +181,7 @@ def places(ordered: Array, values: Array, side: Side = "left") -> Array:
         index = native.places(np.ascontiguousarray(ordered), np.ascontiguousarray(values), side == "right")
         if index is not None:
             return index
-    return np.searchsorted(ordered, values, side=side)
+    return np.asarray(ordered.searchsorted(values, side))
 
 
 def reduce_groups(ufunc: np.ufunc, values: Array, bounds: Array, *, empty: object) -> Array:
@@ -330,7 +402,7 @@ def span_minimum(values: Array, low: Array, high: Array) -> Array:
     if max(len(values), len(low)) < _MANY:  # one span after the other: 4 to 16 times as fast
         edges = np.empty(2 * len(low), dtype=np.int64)
         edges[::2], edges[1::2] = low, high
-        return np.minimum.reduceat(np.append(values, values[-1:]), edges)[::2]
+        return np.minimum.reduceat(np.concatenate((values, values[-1:])), edges)[::2]
     level = np.frexp(high - low)[1] - 1
     result = np.empty(len(low), dtype=values.dtype)
     table = values.copy()

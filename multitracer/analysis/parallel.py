@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,6 +20,8 @@ def begin(job: Callable[[], object]) -> None:
     Code that needs the result later calls the same cached function: it waits for the job, or computes the
     result if the job failed.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     thread = ThreadPoolExecutor(1)
     thread.submit(job)
     thread.shutdown(wait=False)
@@ -36,6 +37,8 @@ def meanwhile(rows: int, job: Callable[[], T]) -> Iterator[Callable[[], T]]:
     if rows < FEWEST_ROWS:
         yield job
         return
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(1) as thread:
         yield thread.submit(job).result
 
@@ -44,5 +47,7 @@ def in_parallel(jobs: Sequence[Callable[[], T]], *, rows: int) -> list[T]:
     """Return the results of the jobs, in their order; with many rows two jobs run at a time."""
     if rows < FEWEST_ROWS:
         return [job() for job in jobs]
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(2) as threads:
         return [each.result() for each in [threads.submit(job) for job in jobs]]

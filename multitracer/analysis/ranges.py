@@ -85,7 +85,7 @@ def merged(begin: Array, end: Array) -> tuple[Array, Array]:
     >>> merged(np.array([5, 0, 7]), np.array([8, 2, 9]))
     (array([0, 5]), array([2, 9]))
     """
-    if not len(begin):
+    if not len(begin) or (len(begin) == 1 and end[0] > begin[0]):
         return begin, end
     some = end > begin
     if not some.all():

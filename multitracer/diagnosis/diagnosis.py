@@ -53,7 +53,6 @@ from multitracer.diagnosis.sentence import (
     rows_in_words,
 )
 from multitracer.diagnosis.service_times import ArrivalGaps, arrival_gaps
-from multitracer.recording.radio_context import ZONE_CAVEAT, names_no_zone
 from multitracer.schemas.findings import FINDINGS
 from multitracer.tables import NA, Table
 from multitracer.units import NS_PER_S
@@ -270,11 +269,15 @@ class Diagnosis:
             sentence = headline_of(self.limited, facts, own, changed)
         else:
             sentence = headline_of_group(self.group, facts, causes)
-        if not any(names_no_zone(radio) for _, radio in self.transfer.radio):
+        if not self.transfer.radio:
+            return sentence
+        from multitracer.recording import radio_context  # noqa: PLC0415  # most recordings have no radio log
+
+        if not any(radio_context.names_no_zone(radio) for _, radio in self.transfer.radio):
             return sentence
         context = self.transfer.radio_context
         caveat = "" if context is None else context.zone_caveat
-        return sentence._replace(sentence=f"{sentence.sentence} {caveat or ZONE_CAVEAT}")
+        return sentence._replace(sentence=f"{sentence.sentence} {caveat or radio_context.ZONE_CAVEAT}")
 
     @cached_property
     def incidents(self) -> list[Incident]:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from parsers import Format
 
 STANDARD_INPUT = "-"
+RADIO_CONTEXT_LAYERS = ("radio", "position", "marker", "signalling")
+"""The layers whose logs hold the radio context; a drive-test log of a phone holds both radio and position."""
 MAX_FILES = 10_000
 """Maximum number of files in one folder: a ring buffer of a week has some hundred."""
 

@@ -19,6 +19,7 @@ from multitracer.analysis.series.labelled import speed_series, travelled_series
 from multitracer.clock.doctor.examination import contradiction
 from multitracer.clock.model.relation import Clock
 from multitracer.clock.moved_table import moved
+from multitracer.recording.inputs import RADIO_CONTEXT_LAYERS
 from multitracer.recording.phones import most_within, phones_of, span_of_packets, which_phone
 from multitracer.recording.tracks import Placed, of_drive, tracks_of
 from multitracer.recording.window import within_both
@@ -38,10 +39,6 @@ if TYPE_CHECKING:
     from multitracer.recording.phones import Phone
     from multitracer.recording.window import Bounds
     from multitracer.tables import Table, Times
-
-LAYERS = ("radio", "position", "marker", "signalling")
-"""The layers whose logs hold the radio context; a drive-test log of a phone holds both radio and position."""
-
 
 ZONE_CAVEAT = (
     "A log names no time zone, or one that can mean several: its times were taken for UTC, and may be off by "
@@ -130,7 +127,7 @@ class RadioContext:
         """Return the table `name` of each log in which it has rows."""
         within = [
             Placed(log.host, log.path, moved_table.within(*self.bounds_ns), log.format)
-            for layer in LAYERS
+            for layer in RADIO_CONTEXT_LAYERS
             for log, table in self.recording.tables(layer, name)
             for moved_table in onto(self.recording.clocks, self.point, log.host, {name: table}).values()
         ]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.analysis.intervals import places
+from multitracer.analysis.intervals import indexes, places
 from multitracer.analysis.kind import SegmentKind
 from multitracer.analysis.parallel import FEWEST_ROWS, begin
 from multitracer.analysis.sender_state import phases_of_packets, phases_of_state
@@ -35,15 +35,11 @@ from multitracer.analysis.trust import step_of_stamps_ns, steps_between
 from multitracer.analysis.two_points import PacketOutcome, compare
 from multitracer.analysis.verdicts import OtherLogs, judge
 from multitracer.captured import Flag
-from multitracer.clock.doctor.examination import contradiction
 from multitracer.clock.model.relation import Clock, PlacementStatus
-from multitracer.clock.moved_table import Moved, moved
-from multitracer.clock.session_clock import host_of
 from multitracer.manifest import Variables
+from multitracer.recording.inputs import RADIO_CONTEXT_LAYERS
 from multitracer.recording.join import Fate, Join, join
 from multitracer.recording.places import places_of
-from multitracer.recording.radio_context import LAYERS, RadioContext, onto
-from multitracer.recording.radios import each_radio
 from multitracer.schemas.radio import RADIO
 from multitracer.schemas.sender import JOINED_EVENTS, JOINED_STATE, TCP_PHASES
 from multitracer.schemas.tcp import Vantage
@@ -52,9 +48,11 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.analysis.trust import ClockStep
+    from multitracer.clock.moved_table import Moved
     from multitracer.logs import HostLog
     from multitracer.recording.hosts import LinkSide
     from multitracer.recording.places import ConnectionAtPoint
+    from multitracer.recording.radio_context import RadioContext
     from multitracer.recording.recording import Recording
     from multitracer.tables import Array
 
@@ -201,7 +199,7 @@ class Transfer:
     @cached_property
     def sent(self) -> Array:
         """Rows of `sender` in the data direction, in capture order: data, SYN, FIN, probes, pure ACKs."""
-        return np.flatnonzero(self.sender["reverse"] == self.reverse)
+        return indexes(self.sender["reverse"] == self.reverse)
 
     @cached_property
     def data(self) -> Array:
@@ -236,7 +234,7 @@ class Transfer:
     @cached_property
     def acks(self) -> Array:
         """Rows of `sender` in the direction of the acknowledgments, in capture order."""
-        return np.flatnonzero(self.sender["reverse"] != self.reverse)
+        return indexes(self.sender["reverse"] != self.reverse)
 
     @cached_property
     def retransmitted(self) -> Array:
@@ -359,6 +357,8 @@ class Transfer:
         clocks = self.recording.clocks
         if clocks is None or self.at_receiver is None or self.receiver is None:
             return None
+        from multitracer.clock.moved_table import moved
+
         ends = (clocks.of_point(place.host) for place in (self.at_receiver, self.at_sender))
         return moved(self.receiver, clocks, *ends)
 
@@ -460,7 +460,7 @@ class Transfer:
             return None
         own, theirs = (pairs.arrived, pairs.sent) if of_acks else (pairs.sent, pairs.arrived)
         rows = np.full(len(self.sender), NA, dtype=np.int64)
-        both = np.flatnonzero((own != NA) & (theirs != NA))
+        both = indexes((own != NA) & (theirs != NA))
         rows[own[both]] = theirs[both]
         return rows
 
@@ -477,6 +477,8 @@ class Transfer:
         series: dict[str, Table] = {}
         if not self.sides or self.hosts[0] is None:
             return series
+        from multitracer.recording.radio_context import onto
+
         for side, of_side in ((self.near, sender_link_series), (self.far, receiver_link_series)):
             if side is not None:
                 made = of_side(side.frames, side.events)
@@ -540,6 +542,8 @@ class Transfer:
 
     def logged(self, layer: str, table: str) -> list[tuple[str, Table]]:
         """Return host and table of each log of a layer that has the table, on the sender's clock."""
+        from multitracer.recording.radio_context import onto
+
         point = self.at_sender.host
         return [
             (log.host, onto(self.recording.clocks, point, log.host, {table: each})[table])
@@ -549,7 +553,7 @@ class Transfer:
     @cached_property
     def radio_context(self) -> RadioContext | None:
         """The radio and position data, on the sender's clock; None if no such log was recorded."""
-        if not any(map(self.recording.inputs.holds, LAYERS)):
+        if not any(map(self.recording.inputs.holds, RADIO_CONTEXT_LAYERS)):
             return None
         return self.recording.radio_context(self.at_sender.host)
 
@@ -562,7 +566,13 @@ class Transfer:
         the packets contradict is left out: it belongs to another time, or to another modem.
         """
         radios: list[tuple[str, Table]] = []
-        for log, table in self.recording.tables("radio", RADIO.name):
+        logs = list(self.recording.tables("radio", RADIO.name))
+        if not logs:
+            return ()
+        from multitracer.clock.doctor.examination import contradiction
+        from multitracer.recording.radios import each_radio
+
+        for log, table in logs:
             placed, reason = self._on_senders_clock(log.host, table)
             if contradiction(placed, self.at_sender.capture.tables) is not None:
                 self.recording.warn_once(
@@ -590,6 +600,8 @@ class Transfer:
         Such links are readings of the host's clock in the log, an entry in the manifest of the recording, or,
         for a host without a capture, the relation that was found for its clock.
         """
+        from multitracer.clock.session_clock import host_of
+
         recording = self.recording
         captured = {host_of(recording, capture.point) for capture in recording.captures}
         if "clock" in table.provenance or log.host not in captured:
@@ -609,6 +621,8 @@ class Transfer:
         source, target = Clock(host), clocks.of_point(self.at_sender.host)
         if source == target or not len(table):
             return table, ""
+        from multitracer.clock.moved_table import moved
+
         there = moved(table, clocks, source, target)
         return there.table, "" if there.placed else there.sentence
 

@@ -9,11 +9,15 @@ from hypothesis import strategies as st
 from multitracer.analysis.intervals import (
     carried_on,
     distinct,
+    extended,
+    first_of_each,
     first_painters,
     increases,
+    indexes,
     median,
     reduce_groups,
     span_minimum,
+    tallied,
     unwrapped,
 )
 from tests.analysis import oracle
@@ -45,6 +49,19 @@ def test_a_span_minimum_is_the_minimum_of_the_span(values: list[int], data: st.D
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=50))
 def test_distinct_values_are_those_of_a_set_in_order(values: list[int]) -> None:
     assert distinct(np.array(values, dtype=np.int64)).tolist() == sorted(set(values))
+
+
+@given(st.lists(st.integers(-5, 5), max_size=30))
+def test_what_is_faster_for_few_values_equals_numpy(values: list[int]) -> None:
+    array = np.array(values, dtype=np.int64)
+    assert [each.tolist() for each in tallied(array)] == [
+        each.tolist() for each in np.unique(array, return_counts=True)
+    ]
+    assert [each.tolist() for each in first_of_each(array)] == [
+        each.tolist() for each in np.unique(array, return_index=True)
+    ]
+    assert indexes(array > 0).tolist() == np.flatnonzero(array > 0).tolist()
+    assert extended(array, 7).tolist() == [*values, 7]
 
 
 @given(st.lists(st.integers(-(2**50), 2**50), min_size=1, max_size=20), st.booleans())

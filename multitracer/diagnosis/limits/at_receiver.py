@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
+from multitracer.analysis.intervals import indexes
 from multitracer.analysis.overtaken import Overtaken, overtaken
 from multitracer.captured import CaptureMark, Flag
-from multitracer.diagnosis.limits.at_sender import answers_of, full_segment, sends_of
+from multitracer.diagnosis.limits.at_sender import answers_of, full_segment, offered_bytes, sends_of
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.limits.observed import (
     COARSE_NS,
@@ -71,7 +72,7 @@ def at_receiver(transfer: Transfer) -> Observed:
         answers=answers,
         delays=_known_delays(sends, way) if tick is not None else _known_delays(sends, way[:0]),
         floor_ns=floor,
-        mss_bytes=full_segment(transfer, sends),
+        mss_bytes=full_segment(sends, offered_bytes(transfer)),
         reaction_ns=max(_REACTION_NS, (tick or 0) * 5 // 2),
         requests=requests_at_receiver(transfer, answers.row[asks], answers.time_ns[asks]),
         peer_begins=transfer.reverse,
@@ -98,7 +99,7 @@ def _opening(transfer: Transfer, time: Array) -> tuple[int, int, int | None]:
     mine, peers = transfer.acks, transfer.sent  # the receiver's own segments, and the sender's
     if not syn.any():
         return int(time[0]), int(time[0]), None
-    begin = int(time[np.flatnonzero(syn)[0]])
+    begin = int(time[indexes(syn)[0]])
     own, other = mine[syn[mine]], peers[syn[peers]]
     is_initiator = bool(len(own)) and not has(table["flags"][own[:1]], Flag.ACK)[0]
     if is_initiator:

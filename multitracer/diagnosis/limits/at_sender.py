@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from multitracer.analysis import SegmentKind
 from multitracer.analysis.group import has
-from multitracer.analysis.intervals import places
+from multitracer.analysis.intervals import extended, indexes, places, tallied
 from multitracer.analysis.parallel import meanwhile
 from multitracer.analysis.series.rtt import Provenance
 from multitracer.analysis.two_points import PacketOutcome
@@ -21,6 +21,7 @@ from multitracer.diagnosis.limits.observed import (
     DelaySamples,
     Observed,
     Sends,
+    sent_by_stamps,
     stamp_lag_ns,
     weak_limits,
     window_scale_by,
@@ -55,23 +56,24 @@ _RARE_PART = 50
 Not measured."""
 
 
-def at_sender(transfer: Transfer, view: Viewpoint) -> Observed:
+def at_sender(transfer: Transfer, view: Viewpoint, opens: Opening) -> Observed:
     """Return a transfer from the sender's capture; `view` states which other logs are used."""
     table = transfer.sender
     time = transfer.time_ns
     sends, answers = sends_of(transfer, time), answers_of(transfer, time)
-    begin, opened, floor = opening(transfer)
+    begin, opened, floor = opens
     receiver, syn = transfer.receiver, has(table["flags"], Flag.SYN)
     if view is Viewpoint.BOTH_ENDS and receiver is not None and syn.any():
         # the receiver may have sent or seen a first SYN that is lost; not where this capture began later
-        elsewhere = np.flatnonzero(has(receiver["flags"], Flag.SYN))[:1]
+        elsewhere = indexes(has(receiver["flags"], Flag.SYN))[:1]
         begin = min([begin, *transfer.receiver_time(receiver["time_ns"][elsewhere]).tolist()])
     end = int(time[-1])
     if len(sends):  # when the last payload byte was acknowledged
         at = int(np.searchsorted(answers.ack, int(sends.end.max())))
         end = int(answers.time_ns[at]) if at < len(answers) else end
-    full = full_segment(transfer, sends)
-    on_path = wire_segments(transfer, full, offered_bytes(transfer))
+    offered = offered_bytes(transfer)
+    full = full_segment(sends, offered)
+    on_path = wire_segments(transfer, full, offered)
     segments = on_path if view is Viewpoint.BOTH_ENDS else None
     with meanwhile(len(table), lambda: _delays(transfer, sends, answers, segments, floor, full)) as delays_of:
         dead = dead_times(transfer) if np.count_nonzero(on_path.lost) >= MIN_LOSSES else None
@@ -104,8 +106,8 @@ def at_sender(transfer: Transfer, view: Viewpoint) -> Observed:
         carried=known,
         lost_answers_ns=lost_answers_ns,
         one_way=view is Viewpoint.BOTH_ENDS,
-        host_delay_ns=stamp_lag_ns(table, transfer.sent[~syn[transfer.sent]], sends.row),
-        weak=weak_limits(transfer, view),
+        host_delay_ns=_host_delay_ns(transfer, syn, sends.row),
+        weak=weak_limits(transfer, view, are_stamped=answers.are_stamped),
     )
 
 
@@ -116,7 +118,7 @@ def sends_of(transfer: Transfer, time: Array) -> Sends:
     """
     table, rows = transfer.sender, transfer.data
     rows = rows[~has(table["kind"][rows], SegmentKind.KEEP_ALIVE | SegmentKind.CAPTURE_DUPLICATE)]
-    probes = np.flatnonzero(has(table["kind"][rows], SegmentKind.ZERO_WINDOW_PROBE))
+    probes = indexes(has(table["kind"][rows], SegmentKind.ZERO_WINDOW_PROBE))
     if len(probes):
         rows = np.delete(rows, _in_vain(table, rows, probes))
     verdicts = transfer.verdicts
@@ -182,9 +184,11 @@ def answers_of(transfer: Transfer, time: Array) -> Answers:
     if by is WindowScaleBy.SENT and len(payload) and (payload > 0).mean() >= _ASKING:
         minimum = _MIN_GUESSED * (offered_bytes(transfer) or _DEFAULT_MSS_BYTES)
         is_scaled = (window == 0) | (window >= minimum)
-    peers = table["flags"][transfer.acks], table["marks"][transfer.acks]
-    if by is WindowScaleBy.SENT and (has(peers[0], Flag.SYN) & has(peers[1], CaptureMark.HEADER_CUT)).any():
-        is_scaled = window == 0  # the scale was announced, and cut off: it may be any
+    if by is WindowScaleBy.SENT:
+        flags_of_all, marks = table["flags"][transfer.acks], table["marks"][transfer.acks]
+        if (has(flags_of_all, Flag.SYN) & has(marks, CaptureMark.HEADER_CUT)).any():
+            is_scaled = window == 0  # the scale was announced, and cut off: it may be any
+    by_stamps = sent_by_stamps(table, transfer.acks)
     return Answers(
         time_ns=time[rows],
         ack=ack,
@@ -193,7 +197,8 @@ def answers_of(transfer: Transfer, time: Array) -> Answers:
         payload=payload.astype(np.int64),
         marked=has(flags, Flag.ECE) & ~has(flags, Flag.SYN),
         row=rows,
-        lag_ns=stamp_lag_ns(table, transfer.acks, rows),
+        lag_ns=stamp_lag_ns(table, transfer.acks, by_stamps, rows),
+        are_stamped=by_stamps is not None,
     )
 
 
@@ -211,8 +216,25 @@ def _lag_ns(transfer: Transfer, back: Pairs, rows: Array) -> Array:
     return np.maximum(chosen[last], 0)
 
 
-def opening(transfer: Transfer) -> tuple[int, int, int | None]:
-    """Return three times in ns: begin of the connection, when data were allowed, RTT of the handshake.
+def _host_delay_ns(transfer: Transfer, is_syn: Array, rows: Array) -> Array:
+    """Return how long the sender's own host held each of `rows`, above the minimum, in ns; see `stamp_lag_ns`."""
+    own = transfer.sent[~is_syn[transfer.sent]]
+    return stamp_lag_ns(transfer.sender, own, sent_by_stamps(transfer.sender, own), rows)
+
+
+class Opening(NamedTuple):
+    """Three times of a connection, in ns."""
+
+    begin_ns: int
+    """Its begin."""
+    opened_ns: int
+    """From when on data were allowed."""
+    rtt_ns: int | None
+    """Round trip of the handshake; None without one in the capture."""
+
+
+def opening(transfer: Transfer) -> Opening:
+    """Return when a connection began, when data were allowed, and the RTT of the handshake.
 
     The begin is the first SYN of either endpoint. If the initiator sends the data, they are allowed from its
     peer's SYN on, else from the peer's ACK of its own SYN on. Without a handshake in the capture, the first
@@ -222,8 +244,8 @@ def opening(transfer: Transfer) -> tuple[int, int, int | None]:
     syn = has(table["flags"], Flag.SYN)
     mine, peers = transfer.sent, transfer.acks
     if not syn.any():
-        return int(time[0]), int(time[0]), None
-    begin = int(time[np.flatnonzero(syn)[0]])
+        return Opening(int(time[0]), int(time[0]), None)
+    begin = int(time[indexes(syn)[0]])
     own, other = mine[syn[mine]], peers[syn[peers]]
     is_initiator = bool(len(own)) and not has(table["flags"][own[:1]], Flag.ACK)[0]
     if is_initiator:
@@ -234,11 +256,11 @@ def opening(transfer: Transfer) -> tuple[int, int, int | None]:
         own = own[own < data[0]] if len(data) else own  # what sends data is open, and repeats a SYN in vain
         opens = acking[acking > own[-1]] if len(own) else acking
     if not len(opens):
-        return begin, int(time[-1]), None
+        return Opening(begin, int(time[-1]), None)
     opened = int(time[opens[0]])
     before = own[own < opens[0]]
     rtt = opened - int(time[before[-1]]) if len(before) == 1 else None
-    return begin, opened, rtt
+    return Opening(begin, opened, rtt)
 
 
 _DEFAULT_MSS_BYTES = 536
@@ -254,22 +276,22 @@ _WRITES = 0.8
 for small writers, and up to 0.3 for full buffers, which also set PSH (36 recordings)."""
 
 
-def full_segment(transfer: Transfer, sends: Sends) -> int:
+def full_segment(sends: Sends, offered: int | None) -> int:
     """Return the payload of a full segment in bytes: the largest frequent size, but at most the MSS.
 
-    The MSS is returned if all segments are small, or if nearly each segment is a write of its own.
+    The MSS is returned if all segments are small, or if nearly each segment is a write of its own. `offered` is the MSS
+    as `offered_bytes` returns it.
     """
     if not len(sends):
         return 1
-    sizes, many = np.unique(sends.end - sends.begin, return_counts=True)
+    sizes, many = tallied(sends.end - sends.begin)
     common = sizes[many >= max(1, len(sends) // _RARE_PART)]
     largest = max(int(common.max()) if len(common) else int(sizes.max()), 1)
-    room = offered_bytes(transfer)
-    if room is None:  # it may be what sizes that no Ethernet carries are multiples of
+    if offered is None:  # it may be what sizes that no Ethernet carries are multiples of
         unit = int(np.gcd.reduce(common[common >= _DEFAULT_MSS_BYTES], initial=0))
         return unit if largest > _ETHERNET_BYTES and unit >= _DEFAULT_MSS_BYTES else largest
     all_writes = float(sends.pushed.mean()) >= _WRITES
-    return room if all_writes or largest < min(room, _DEFAULT_MSS_BYTES) else min(largest, room)
+    return offered if all_writes or largest < min(offered, _DEFAULT_MSS_BYTES) else min(largest, offered)
 
 
 def offered_bytes(transfer: Transfer) -> int | None:
@@ -300,7 +322,7 @@ def _delays(
     analysis, connection = transfer.at_sender.capture.analysis, transfer.at_sender.connection
     pairs, receiver, time = transfer.data_pairs, transfer.receiver, transfer.time_ns
     if pairs is not None and receiver is not None and segments is not None:
-        known = np.flatnonzero(segments.closes & np.isin(segments.row, sends.row))
+        known = indexes(segments.closes & np.isin(segments.row, sends.row))
         row, came = segments.row[known], transfer.came_ns
         if len(known):
             # the least way of what came through before the first data
@@ -312,7 +334,7 @@ def _delays(
             one_way = DelaySamples(time[row], way, places(sends.row, row), unloaded_ns)
             return one_way, analysis.shortest_rtt_ns(connection, reverse=bool(transfer.reverse))
     samples = analysis.rtt_samples(connection)
-    mine = np.flatnonzero((samples["reverse"] == transfer.reverse) & (samples["rtt_ns"] > 0))
+    mine = indexes((samples["reverse"] == transfer.reverse) & (samples["rtt_ns"] > 0))
     rtt = samples["rtt_ns"][mine]
     shortest = int(rtt.min()) if len(rtt) else None
     row, answer = samples["row"][mine], samples["answer_row"][mine]
@@ -346,7 +368,7 @@ def _held_back_ns(transfer: Transfer, row: Array, answer: Array, full: int) -> A
     covered = np.maximum.accumulate(table["ack_bytes"][acks])
     at = np.searchsorted(acks, answer)
     before = np.where(at > 0, covered[np.maximum(at - 1, 0)], 0)
-    covers = np.append(covered, 0)[at] - before
+    covers = extended(covered, 0)[at] - before
     is_sack = has(table["kind"][answer], SegmentKind.SACK)
     lone = (table["seq_bytes"][row] <= before) & (covers <= full) & ~is_sack
     following = np.minimum(np.searchsorted(transfer.data, row, side="right"), len(transfer.data) - 1)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import median, places
+from multitracer.analysis.intervals import indexes, median, places
 from multitracer.diagnosis.limits.names import LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
@@ -89,7 +89,7 @@ def idle_gaps(seen: Observed, still: IdleSpans) -> SenderIdleGaps:
         return SenderIdleGaps(empty, empty, empty)
     small = (seen.sends.end - seen.sends.begin)[each.ended_by] < seen.mss_bytes
     empty_pipe = seen.outstanding(each.end, side="left") == 0
-    unqueued = ~each.woken | writes_alone(seen)
+    unqueued = ~each.woken | seen.writes_alone
 
     # the peer's last request within each gap
     request = np.full(len(each.end), NA, dtype=np.int64)
@@ -104,7 +104,7 @@ def idle_gaps(seen: Observed, still: IdleSpans) -> SenderIdleGaps:
     nagle &= (each.outstanding > 0) & (each.outstanding < seen.mss_bytes)
     shown = unqueued & _is_silent(seen, each, empty_pipe)
     if seen.state is not None:  # in which gaps the kernel was read, and in which it then had nothing unsent
-        read = np.flatnonzero(seen.state["notsent_bytes"] != NA)
+        read = indexes(seen.state["notsent_bytes"] != NA)
         read = read[np.argsort(seen.state["time_ns"][read], kind="stable")]
         time_ns, zeros = seen.state["time_ns"][read], seen.state["notsent_bytes"][read] == 0
         first, behind = np.searchsorted(time_ns, each.begin, "right"), np.searchsorted(time_ns, each.end)
@@ -117,20 +117,9 @@ def idle_gaps(seen: Observed, still: IdleSpans) -> SenderIdleGaps:
     in_idle_gap = after_idle[each.ended_by]
     last = seen.sends.time_ns[np.maximum(each.ended_by - 1, 0)]  # sent again, where a gap holds more
     each = each._replace(begin=np.where(in_idle_gap & ~shown, np.maximum(each.begin, last), each.begin))
-    chosen = np.flatnonzero(shown | in_idle_gap)
+    chosen = indexes(shown | in_idle_gap)
     part = np.where(nagle, int(LimitSubtype.NAGLE), int(LimitSubtype.WRITES))
     return _cut(seen, each, chosen, part, request)
-
-
-_ALONE = 0.8
-"""Minimum share of segments that are small writes sent at once, so that no data waited behind them."""
-
-
-def writes_alone(seen: Observed) -> bool:
-    """Return whether nearly each segment is a small write of the application that TCP sent at once."""
-    sends, fresh = seen.sends, seen.fresh
-    small = (sends.end - sends.begin)[fresh] < seen.mss_bytes
-    return bool(len(fresh)) and int(np.count_nonzero(small & sends.pushed[fresh])) / len(fresh) >= _ALONE
 
 
 def _is_silent(seen: Observed, each: IdleGaps, empty_pipe: Array) -> Array:
@@ -174,7 +163,7 @@ def _cut(seen: Observed, each: IdleGaps, chosen: Array, part: Array, request: Ar
     round trip is the peer's.
     """
     begin, end, what, request = each.begin[chosen], each.end[chosen], part[chosen], request[chosen]
-    cut = np.flatnonzero(request != NA)
+    cut = indexes(request != NA)
     turn = end.copy()
     if seen.requests is not None and len(cut):
         came = np.minimum(seen.requests.time_ns[request[cut]], end[cut])
@@ -201,7 +190,7 @@ def _cut(seen: Observed, each: IdleGaps, chosen: Array, part: Array, request: Ar
     parts = np.concatenate(
         [waits, what, np.full(len(end), int(LimitSubtype.REPAIR)), np.full(len(end), int(LimitSubtype.THINK))]
     )
-    some = np.flatnonzero(ends > begins)
+    some = indexes(ends > begins)
     order = some[np.argsort(begins[some], kind="stable")]
     return SenderIdleGaps(begins[order], ends[order], parts[order])
 
@@ -249,7 +238,7 @@ def idle_spans(seen: Observed) -> IdleSpans:
     idle = long & _nothing_lost(seen)[1:]
     unexplained = long & ~idle & ~(sends.missing[1:] > 0)  # what is missing was lost: its repair ended it
     return IdleSpans(
-        np.flatnonzero(idle) + 1,
+        indexes(idle) + 1,
         Spans.of(heard_ns[idle], end[idle]),
         Spans.of(covered_ns[in_vain], came_ns[1:][in_vain]),
         Spans.of(heard_ns[unexplained], end[unexplained]),
@@ -314,7 +303,7 @@ def outages(seen: Observed) -> FailedRetransmissionGaps:
     columns = [np.array([row[i] for row in rows], dtype=np.int64) for i in range(4)]
     needless = seen.sends.by_timer & ~seen.sends.needed
     is_late = needless.any() and seen.view is not Viewpoint.RECEIVER
-    late = _late(seen, np.flatnonzero(needless)) if is_late else Spans.none()
+    late = _late(seen, indexes(needless)) if is_late else Spans.none()
     return FailedRetransmissionGaps(Spans(columns[0], columns[1]), columns[2], columns[3], late)
 
 
@@ -335,12 +324,12 @@ def _at_sender(seen: Observed) -> list[tuple[int, int, int, int]]:
     The outage is certain until the last lost retransmission. Unneeded ones are left out: what was sent first came late,
     but it came, and nothing shows that they were lost.
     """
-    tries = np.flatnonzero(seen.sends.by_timer & seen.sends.needed)
+    tries = indexes(seen.sends.by_timer & seen.sends.needed)
     if not len(tries):
         return []
     time = seen.sends.time_ns[tries]
     before = seen.last_answer(time)
-    first = np.flatnonzero(np.diff(before, prepend=-2))
+    first = indexes(np.diff(before, prepend=-2))
     last = np.append(first[1:], len(tries))
 
     # from when each answer was due that did not come: the last thing heard, or what was sent first after a
@@ -359,7 +348,7 @@ def _at_sender(seen: Observed) -> list[tuple[int, int, int, int]]:
     failed = np.where(is_ended, in_time - is_answer, last - first)
     over = np.where(is_ended & (in_time > 0), np.where(is_answer, tried_ns, end - seen.floor_ns), end)
     holes = []
-    for at in np.flatnonzero(failed > 0).tolist():
+    for at in indexes(failed > 0).tolist():
         group, part = tries[first[at] : first[at] + failed[at]], LimitSubtype.NONE
         lost, lost_acks_ns = seen.sends.lost[group], seen.lost_answers_ns  # as the other capture shows
         if (lost == 0).any():
@@ -377,14 +366,14 @@ def _at_receiver(seen: Observed) -> list[tuple[int, int, int, int]]:
     Items are those of `_at_sender`. Each gap begins when the answer to the data before it had reached the sender.
     """
     sends = seen.sends
-    ends = np.flatnonzero(sends.by_timer)
+    ends = indexes(sends.by_timer)
     minimum = _TRIES_AT_RECEIVER * max(_SHORTEST_TIMEOUT_NS, seen.floor_ns, seen.trip_ns)
     begin = sends.time_ns[np.maximum(ends - 1, 0)]
     length = sends.time_ns[ends] - begin
     oldest = sends.begin[ends] <= seen.acknowledged(sends.time_ns[ends])
     unexplained = sends.missing[ends] == NA
     enough = unexplained | (sends.missing[ends] >= _FEWEST_MISSING)
-    long = np.flatnonzero((length > minimum) & oldest & enough & (ends > 0))
+    long = indexes((length > minimum) & oldest & enough & (ends > 0))
     answered_ns = np.maximum.accumulate(seen.soonest_answer_ns)[np.maximum(ends - 1, 0)]
     lost = [(int(answered_ns[i]), int(begin[i] + length[i]), int(answered_ns[i]), int(LimitSubtype.NONE)) for i in long]
     return sorted([*lost, *_without_acks(seen)])
@@ -399,9 +388,9 @@ def _without_acks(seen: Observed) -> list[tuple[int, int, int, int]]:
     sends = seen.sends
     known = sends.again & ~sends.needed & (sends.end <= seen.acknowledged(sends.time_ns))
     apart = np.diff(sends.time_ns, prepend=sends.time_ns[:1]) > max(_SHORTEST_TIMEOUT_NS, seen.trip_ns)
-    tries = np.flatnonzero(known & apart)
+    tries = indexes(known & apart)
     holes = []
-    for group in np.split(tries, np.flatnonzero(np.diff(np.searchsorted(seen.fresh, tries))) + 1):
+    for group in np.split(tries, indexes(np.diff(np.searchsorted(seen.fresh, tries))) + 1):
         if len(group) < _FEWEST_REPEATED:
             continue
         after = seen.fresh[np.searchsorted(seen.fresh, group[-1]) :]

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import distinct, median
+from multitracer.analysis.intervals import distinct, first_of_each, indexes, median
 from multitracer.diagnosis.limits.limited import Limited, limited, of_both_directions
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, LimitSubtype, Viewpoint, direction_of
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.packets.packet_delays import HEADERS_BYTES
-from multitracer.recording.mptcp import multipath_connections
 from multitracer.recording.short_transfers import transfers_of
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -27,6 +26,7 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.observed import Observed
+    from multitracer.recording.capture import Capture
     from multitracer.recording.mptcp import MultipathConnection
     from multitracer.recording.recording import Recording
     from multitracer.tables import Array, Document
@@ -85,7 +85,7 @@ class GroupConnection(NamedTuple):
         stage = np.zeros(len(cells.begin), dtype=np.int64)
         for number, (limit, part) in enumerate(_STAGES, 1):
             stage[(cells.limit == limit.value) & (cells.part == part.value)] = number
-        first = np.flatnonzero(np.diff(stage, prepend=-1))
+        first = indexes(np.diff(stage, prepend=-1))
         last = np.append(first[1:], len(stage))[: len(first)] - 1
         names = ("transfer", *_STAGES.values())
         columns = (stage[first].tolist(), self.begin[first].tolist(), self.end[last].tolist())
@@ -185,7 +185,7 @@ class ConnectionGroup:
             chunks.append(((limit * parts + part) * 2 + limited.is_reverse[cell], confidence, passed))
         name, confidence, passed = (np.concatenate(column) for column in zip(*chunks, strict=True))
         bins = np.bincount(name * sure + confidence, passed, minlength=2 * len(Limit) * parts * sure).reshape(-1, sure)
-        of, first = np.unique(name, return_index=True)
+        of, first = first_of_each(name)
         by_place = of[np.argsort(first)].tolist()
         total = max(float(passed.sum()), 1e-12)
         rows = []
@@ -260,7 +260,7 @@ def group_of(recording: Recording) -> ConnectionGroup | None:
     there = directions["unique_bytes"].reshape(-1, 2) > 0
     payload = np.where(there, last, np.iinfo(np.int64).min).max(axis=1)
     end = np.where(there.any(axis=1), payload, connections["end_ns"])
-    timed = np.flatnonzero((begin != NOT_A_TIME) & (end >= begin))
+    timed = indexes((begin != NOT_A_TIME) & (end >= begin))
 
     # those of one client and peer, by their addresses
     flow, flows = connections["forward_flow"][timed], capture.tables.flows
@@ -270,7 +270,7 @@ def group_of(recording: Recording) -> ConnectionGroup | None:
     numbers: dict[tuple[bytes, bytes], int] = {}
     pairs = zip(client.tolist(), peer.tolist(), strict=True)
     pair = np.array([numbers.setdefault(each, len(numbers)) for each in pairs], dtype=np.int64)
-    multipath = multipath_connections(capture) if directions["mptcp"].any() else []
+    multipath = _multipath(capture) if directions["mptcp"].any() else []
     for each in multipath:  # subflows are one, whatever their addresses
         own = np.isin(timed + capture.offset + 1, each.subflows)
         pair[np.isin(pair, pair[own])] = pair[own].min(initial=len(numbers))
@@ -286,6 +286,12 @@ def group_of(recording: Recording) -> ConnectionGroup | None:
     chosen = sorted(capture.offset + row + 1 for row in best)
     of_group = tuple(each for each in multipath if set(each.subflows) & set(chosen))
     return ConnectionGroup(chosen, members, of_group) if members else None
+
+
+def _multipath(capture: Capture) -> list[MultipathConnection]:
+    from multitracer.recording.mptcp import multipath_connections  # noqa: PLC0415  # few captures hold any
+
+    return multipath_connections(capture)
 
 
 def _longest_group(pair: Array, begin_ns: Array, end_ns: Array) -> Array:
@@ -308,7 +314,7 @@ def _longest_group(pair: Array, begin_ns: Array, end_ns: Array) -> Array:
     end_ns = np.maximum(end_ns, begin_ns + 1)
     before_ns = np.append(begin_ns[:1], _latest(end_ns, group)[:-1])
     new_ns = end_ns - np.where(is_first, begin_ns, np.maximum(begin_ns, before_ns))
-    wall_ns = np.add.reduceat(np.maximum(new_ns, 0), np.flatnonzero(is_first))
+    wall_ns = np.add.reduceat(np.maximum(new_ns, 0), indexes(is_first))
     return np.asarray(order[group == 1 + int(np.argmax(wall_ns))])
 
 
@@ -364,7 +370,7 @@ def _by_answers(seen: Observed | None, later_ns: int) -> _Arrivals | None:
         return None
     delivered = seen.answers.delivered
     more = np.diff(delivered, prepend=delivered[:1])
-    some = np.flatnonzero(more > 0)
+    some = indexes(more > 0)
     segments = -(-more[some] // seen.mss_bytes)
     return _Arrivals(seen.answers.time_ns[some] + later_ns, more[some] + segments * HEADERS_BYTES)
 
@@ -378,7 +384,7 @@ def _stretches(time: Array, size: Array, owner: Array, floor_ns: int) -> Spans:
     if len(gap) < _MIN:
         return Spans.none()
     own = float(np.quantile(gap / size, _OWN))
-    apart = np.flatnonzero(gap > np.maximum(_BEHIND * own * size, _HELD_NS))
+    apart = indexes(gap > np.maximum(_BEHIND * own * size, _HELD_NS))
     first, last = np.append(0, apart + 1), np.append(apart, len(gap))
     work = np.append(0, np.cumsum(size)) * own
     took_ns = time[last] - time[first]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.analysis.intervals import distinct, first_painters
+from multitracer.analysis.intervals import distinct, first_painters, indexes
 from multitracer.analysis.parallel import meanwhile
 from multitracer.analysis.ranges import within
 from multitracer.captured import Flag
@@ -21,7 +21,7 @@ from multitracer.clock.model.relation import PlacementStatus
 from multitracer.diagnosis.account.link_account import LinkAccount, link_account
 from multitracer.diagnosis.account.uses import Use, UseCause
 from multitracer.diagnosis.limits.at_receiver import at_receiver
-from multitracer.diagnosis.limits.at_sender import at_sender, opening
+from multitracer.diagnosis.limits.at_sender import Opening, at_sender, opening
 from multitracer.diagnosis.limits.gaps import ROUND, UNEXPLAINED
 from multitracer.diagnosis.limits.names import FORWARD, REVERSE, Confidence, Limit, LimitShare, LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.observed import NOT_CAPTURED
@@ -211,7 +211,7 @@ class Limited:
         weak = sure == Confidence.WEAK
         spare = np.bincount(cells.limit[weak], seconds[weak], minlength=len(Limit))
         rows = []
-        for each in np.unique(key).tolist():
+        for each in distinct(key).tolist():
             named, mine = each // 2, key == each
             limit, part = Limit(named // names), LimitSubtype(named % names)
             own, firm = float(seconds[mine].sum()), float(seconds[mine & ~weak].sum())
@@ -281,11 +281,10 @@ def limited(transfer: Transfer) -> Limited:
     """Return what limited a transfer, its direction alone: by the log of its link, or else by its packets."""
     transfer.radio  # noqa: B018  # what its logs warn of is told whatever limited it
     account, time = link_account(transfer), transfer.time_ns
-    begin, end = 0, 0
-    if len(time):
-        begin, _, _ = opening(transfer)
-        end = max(int(time[-1]), begin)
-    if (without := _without_data(transfer, account, begin, end)) is not None:
+    opens = opening(transfer) if len(time) else Opening(0, 0, None)
+    begin = opens.begin_ns
+    end = max(int(time[-1]), begin) if len(time) else 0
+    if (without := _without_data(transfer, account, opens, end)) is not None:
         return without
     if account.is_logged:
         return Limited(transfer, Viewpoint.LINK_LOG, by_link_log(account, begin), account)
@@ -297,7 +296,7 @@ def limited(transfer: Transfer) -> Limited:
     with meanwhile(len(transfer.sender), lambda: (transfer.data_pairs, transfer.ack_pairs)):
         assert transfer.verdicts is not None  # all ask for both
     view = _view(transfer)
-    seen = at_receiver(transfer) if view is Viewpoint.RECEIVER else at_sender(transfer, view)
+    seen = at_receiver(transfer) if view is Viewpoint.RECEIVER else at_sender(transfer, view, opens)
     if not len(seen.sends) or seen.end_ns <= seen.begin_ns:
         reason = _ONE_TIME if len(seen.sends) else "no data were seen"
         return Limited(transfer, view, _all(begin, end, Limit.UNKNOWN), account, reason=reason)
@@ -467,13 +466,13 @@ def stretches(limited: Limited, limit: Limit, part: LimitSubtype | None = None) 
     return distinct(np.concatenate([begin, sent])), distinct(np.concatenate([end, sent]))
 
 
-def _without_data(transfer: Transfer, account: LinkAccount, begin: int, end: int) -> Limited | None:
+def _without_data(transfer: Transfer, account: LinkAccount, opens: Opening, end: int) -> Limited | None:
     """Return the limits of a connection without data in this direction; None if it has data.
 
     The only limit is the handshake, since nobody waited for data after it. If the packets do not show even
     this, the limit is unknown, and the reason is stated.
     """
-    flags, many = transfer.sender["flags"], len(transfer.sender)
+    flags, many, begin = transfer.sender["flags"], len(transfer.sender), opens.begin_ns
     is_syn = has(flags, Flag.SYN)
     if is_syn.any() and (is_syn | has(flags, Flag.RST)).all():  # SYNs, and refusals of them
         return Limited(transfer, _view(transfer), _all(begin, end, Limit.HANDSHAKE), account)
@@ -490,8 +489,7 @@ def _without_data(transfer: Transfer, account: LinkAccount, begin: int, end: int
         reason = _BEGUN_BEFORE
     if reason:
         return Limited(transfer, Viewpoint.NOWHERE, _all(begin, end, Limit.UNKNOWN), account, reason=reason)
-    _, opened, _ = opening(transfer)
-    return Limited(transfer, _view(transfer), _all(begin, max(opened, begin), Limit.HANDSHAKE), account)
+    return Limited(transfer, _view(transfer), _all(begin, max(opens.opened_ns, begin), Limit.HANDSHAKE), account)
 
 
 def _view(transfer: Transfer) -> Viewpoint:
@@ -551,7 +549,7 @@ def by_link_log(account: LinkAccount, begin_ns: int) -> Cells:
         end_ns = int(table["time_ns"][covering[0]]) if len(covering) else end_ns
 
     begin, end = np.minimum(uses["begin_ns"], end_ns), np.minimum(uses["end_ns"], end_ns)
-    some = np.flatnonzero(end > begin)
+    some = indexes(end > begin)
     edges = distinct(np.concatenate([[begin_ns, end_ns], begin[some], end[some]]))
     edges = edges[(edges >= begin_ns) & (edges <= end_ns)]
     left = np.searchsorted(edges, np.maximum(begin[some], begin_ns))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import increases, median, places, span_minimum
+from multitracer.analysis.intervals import increases, indexes, median, places, span_minimum
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.limits.observed import not_captured
 from multitracer.diagnosis.limits.spans import Spans
@@ -256,7 +256,7 @@ def _delivery(seen: Observed, floor_ns: Array | int, within: tuple[Spans, Array 
     """
     time = np.maximum.accumulate(seen.answers.time_ns - seen.answers.lag_ns)
     done = seen.answers.delivered
-    new = np.flatnonzero(increases(done, done[:1]))
+    new = indexes(increases(done, done[:1]))
     if len(new) < 2:
         return AnswerDelivery(time[:0], time[:0], np.empty(0))
     width = np.maximum(np.broadcast_to(floor_ns, len(time)), _RATE_WINDOW_NS)[new]
@@ -267,7 +267,7 @@ def _delivery(seen: Observed, floor_ns: Array | int, within: tuple[Spans, Array 
     if within is not None:
         spans, behind_ns = within
         stretch = spans.which(time - np.broadcast_to(behind_ns, len(seen.answers.time_ns))[new])
-        first = np.flatnonzero(np.diff(stretch, prepend=-2))
+        first = indexes(np.diff(stretch, prepend=-2))
         first = np.repeat(first, np.diff(np.append(first, len(time))))
         known = (stretch >= 0) & (first <= fewer) & (fewer < np.arange(len(time)))
         before = np.maximum(before, first)
@@ -301,7 +301,7 @@ def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
     is_calm = len(way) > 1 and median(np.abs(np.diff(way))) <= service_ns + _CALM_NS
     noise = np.maximum(_QUEUE_NS, part * floor) * (_CALM if is_calm else 1.0)
     minimum = np.maximum(_QUEUE_SERVICES * service_ns, noise)
-    above = np.flatnonzero(queue > minimum)
+    above = indexes(queue > minimum)
     queued = Spans.of(sent[above], sent[above] + queue[above])
     queued = queued.bridged(max(_BRIDGE_NS, _BRIDGE_SERVICES * service_ns))
     inside = queued.which(sent[above])
@@ -353,7 +353,7 @@ def _steps(seen: Observed, queued: Spans) -> tuple[Array, Array]:
     Both answers must be in the same interval of `queued`.
     """
     done = seen.answers.delivered
-    new = np.flatnonzero(increases(done, done[:1]))
+    new = indexes(increases(done, done[:1]))
     time_ns = seen.answers.time_ns[new]
     stretch = queued.which(time_ns)
     inside = (stretch[1:] >= 0) & (stretch[1:] == stretch[:-1])
@@ -407,11 +407,11 @@ def steady_delays(seen: Observed, service_ns: float) -> Steady:
     number = (time - time[0]) // max(seen.floor_ns, int(median(took)), 1)
     if (number[1:] < number[:-1]).any():
         order = np.lexsort((took, number))
-        first = order[np.flatnonzero(np.diff(number[order], prepend=-1))]
+        first = order[indexes(np.diff(number[order], prepend=-1))]
     else:  # the same, but faster
-        begins = np.flatnonzero(np.diff(number, prepend=-1))
+        begins = indexes(np.diff(number, prepend=-1))
         minimum = np.repeat(np.minimum.reduceat(took, begins), np.diff(begins, append=len(number)))
-        soonest = np.flatnonzero(took == minimum)
+        soonest = indexes(took == minimum)
         first = soonest[np.searchsorted(soonest, begins)]
     time, took = time[first], took[first]
     done = np.append(seen.answers.delivered, 1)[seen.last_answer(time)]
@@ -460,7 +460,7 @@ def _over(rounds: _Rounds, many: int, seen: Observed, service_ns: float, unclear
     # when no more was under way than any stretch around shows room for
     at = np.arange(len(time))
     low, high = np.maximum(at - many + 1, 0), np.minimum(at + 1, len(roomy))
-    within = np.flatnonzero(flight <= -span_minimum(-roomy, np.minimum(low, high - 1), high))
+    within = indexes(flight <= -span_minimum(-roomy, np.minimum(low, high - 1), high))
     within = within[within + 1 < len(time)]
     return Steady(spans, Spans.of(time[within], time[within + 1]))
 
@@ -506,7 +506,7 @@ def steady_arrivals(seen: Observed) -> Spans:
     is_bulk = full[np.arange(1, len(time) + 1)] - full[first] >= _FULL * many
     best = _best(time, size, short, seen.floor_ns)
     near = (complete >= _NEAR * best) & (complete > 0)
-    fast = np.flatnonzero(near & is_bulk & ~_grows(time, complete, width) & ~_waits(time, width, seen.floor_ns))
+    fast = indexes(near & is_bulk & ~_grows(time, complete, width) & ~_waits(time, width, seen.floor_ns))
     return Spans.of(time[fast] - width, time[fast])
 
 
@@ -569,7 +569,7 @@ def _of_chunks(time: Array, values: Array, floor_ns: int, quantile: float) -> Ar
     It is infinite if a chunk has no value above 0.
     """
     chunk = (time - time[0]) // max(_CHUNK_NS, _CHUNK_ROUNDS * floor_ns)
-    bounds = [0, *(np.flatnonzero(np.diff(chunk)) + 1).tolist(), len(time)]
+    bounds = [0, *(indexes(np.diff(chunk)) + 1).tolist(), len(time)]
     quantiles = np.full(len(time), np.inf)
     for begin, end in itertools.pairwise(bounds):
         known = values[begin:end][values[begin:end] > 0]
@@ -635,7 +635,7 @@ class Paths(NamedTuple):
         for begin, end in zip(*np.searchsorted(delays.time_ns, steady or Spans.none()), strict=True):
             if begin == end:
                 continue
-            shorter = np.flatnonzero(way_ns < way_ns[begin:end].min() - noise_ns)
+            shorter = indexes(way_ns < way_ns[begin:end].min() - noise_ns)
             at = int(np.searchsorted(shorter, begin))
             begins.add(int(shorter[at - 1]) + 1 if at else 0)
             begins.add(int(shorter[at]) if at < len(shorter) else len(way_ns))
@@ -670,7 +670,7 @@ def _path_steps(delays: DelaySamples, service_ns: float) -> list[int]:
     minimum = max(_STEP_NS, _STEP_OF_FLOOR * float(max(way.min(), 0)), _STEP_SERVICES * service_ns)
     own = np.diff(place) * service_ns
     sudden = (jump > minimum + own + _FASTER_THAN_QUEUES * apart) | (-jump > minimum + apart)
-    at = np.flatnonzero(sudden) + 1
+    at = indexes(sudden) + 1
     if not len(at):
         return []
     before = np.searchsorted(sent, sent[at - 1] - _LASTS_NS)

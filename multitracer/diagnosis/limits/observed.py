@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.analysis.intervals import distinct, places, unwrapped
+from multitracer.analysis.intervals import distinct, extended, indexes, places, unwrapped
 from multitracer.analysis.ranges import merged
 from multitracer.captured import CaptureMark
 from multitracer.diagnosis.limits.names import Limit, Viewpoint
@@ -100,6 +100,8 @@ class Answers:
         Row of the transfer's `sender` table.
     lag_ns : ndarray of int64, shape (n,)
         Its delay above the minimum, from its timestamps; 0 if they do not show it.
+    are_stamped : bool
+        Whether timestamps show when the peer sent its segments.
     """
 
     time_ns: Array
@@ -110,6 +112,7 @@ class Answers:
     marked: Array
     row: Array
     lag_ns: Array
+    are_stamped: bool = False
 
     def __len__(self) -> int:
         return len(self.time_ns)
@@ -138,6 +141,10 @@ class DelaySamples(NamedTuple):
     def where(self, chosen: Array) -> DelaySamples:
         """Return the samples that a mask (bool, shape (n,)) or an index array (int64) selects."""
         return DelaySamples(self.time_ns[chosen], self.way_ns[chosen], self.place[chosen], self.unloaded_ns)
+
+
+_ALONE = 0.8
+"""Minimum share of segments that are small writes sent at once, so that no data waited behind them."""
 
 
 @dataclass(frozen=True)
@@ -227,7 +234,7 @@ class Observed:
     @cached_property
     def fresh(self) -> Array:
         """Indexes in `sends` of segments sent for the first time: int64, ascending."""
-        return np.flatnonzero(~self.sends.again)
+        return indexes(~self.sends.again)
 
     @cached_property
     def moments_ns(self) -> Array:
@@ -247,18 +254,40 @@ class Observed:
     @cached_property
     def moments_acknowledged(self) -> Array:
         """The result of `acknowledged` for `moments_ns`."""
-        return np.append(self.answers.ack, 1)[self.moments_answer]
+        return self._acknowledged[self.moments_answer]
 
     @cached_property
     def moments_edge(self) -> Array:
         """The result of `window_edge` for `moments_ns`."""
-        return np.append(self.answers.edge, -1)[self.moments_answer]
+        return self._edge[self.moments_answer]
 
     @cached_property
     def highest(self) -> Array:
         """Highest byte sent up to and including each send: int64, shape (n_sends,)."""
         ends = self.sends.end
         return np.maximum.accumulate(ends) if len(ends) else _NOTHING
+
+    @cached_property
+    def _sent(self) -> Array:
+        """`highest`, and at index -1 what was sent before any: 1."""
+        return extended(self.highest, 1)
+
+    @cached_property
+    def _acknowledged(self) -> Array:
+        """`answers.ack`, and at index -1 what was acknowledged before any: 1."""
+        return extended(self.answers.ack, 1)
+
+    @cached_property
+    def _edge(self) -> Array:
+        """`answers.edge`, and at index -1 the window before any answer: -1."""
+        return extended(self.answers.edge, -1)
+
+    @cached_property
+    def writes_alone(self) -> bool:
+        """Whether nearly each segment is a small write of the application that TCP sent at once."""
+        fresh = self.fresh
+        small = (self.sends.end - self.sends.begin)[fresh] < self.mss_bytes
+        return bool(len(fresh)) and int(np.count_nonzero(small & self.sends.pushed[fresh])) / len(fresh) >= _ALONE
 
     @cached_property
     def soonest_answer_ns(self) -> Array:
@@ -284,18 +313,18 @@ class Observed:
 
     def acknowledged(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the highest byte acknowledged at each time; 1 (the first byte) before any ACK."""
-        return np.append(self.answers.ack, 1)[self.last_answer(times_ns, side=side)]
+        return self._acknowledged[self.last_answer(times_ns, side=side)]
 
     def window_edge(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the right edge of the advertised window at each time, bytes; -1 before the first answer.
 
         NA if the window scale is unknown.
         """
-        return np.append(self.answers.edge, -1)[self.last_answer(times_ns, side=side)]
+        return self._edge[self.last_answer(times_ns, side=side)]
 
     def sent_by(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the highest byte sent at each time; 1 before any."""
-        return np.asarray(np.append(self.highest, 1)[places(self.sends.time_ns, times_ns, side) - 1])
+        return np.asarray(self._sent[places(self.sends.time_ns, times_ns, side) - 1])
 
     def outstanding(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the bytes that are sent and not acknowledged at each time."""
@@ -309,20 +338,22 @@ ALL_BUT_HANDSHAKE = frozenset(limit for limit in Limit if limit is not Limit.HAN
 NOT_CAPTURED = "the capture lost packets that the receiver got"
 
 
-def weak_limits(transfer: Transfer, view: Viewpoint, *, coarse: bool = False) -> frozenset[Limit]:
+def weak_limits(
+    transfer: Transfer, view: Viewpoint, *, coarse: bool = False, are_stamped: bool = True
+) -> frozenset[Limit]:
     """Return the limits that this capture shows only with low confidence.
 
     These are all limits except the handshake if the times of the sender, or of the capture, are coarse, or options
-    (SACK, timestamps) were cut off; the link if round trips cannot be divided into the delays of data and ACKs; and the
-    receiver's window if its scale is only inferred from the data sent.
+    (SACK, timestamps) were cut off; the link if round trips cannot be divided into the delays of data and ACKs, because
+    the answers are not stamped (`are_stamped`); and the receiver's window if its scale is only inferred from the data
+    sent.
     """
     is_cut = has(transfer.sender["marks"], CaptureMark.HEADER_CUT)
     coarse |= transfer.stamp_step_ns >= COARSE_NS
     if coarse or 2 * int(np.count_nonzero(is_cut)) > len(is_cut):
         return ALL_BUT_HANDSHAKE
     weak = set()
-    one_end = view in (Viewpoint.SENDER, Viewpoint.SENDER_STATE)
-    if one_end and sent_by_stamps(transfer.sender, transfer.acks) is None:
+    if view in (Viewpoint.SENDER, Viewpoint.SENDER_STATE) and not are_stamped:
         weak.add(Limit.LINK)
     if window_scale_by(transfer) is not WindowScaleBy.SYN:
         weak.add(Limit.RECEIVER_WINDOW)
@@ -395,13 +426,13 @@ def sent_by_stamps(table: Table, rows: Array) -> tuple[Array, int] | None:
     return sent + np.rint((sent - sent[0]) * slope).astype(np.int64), tick
 
 
-def stamp_lag_ns(table: Table, rows: Array, chosen: Array) -> Array:
+def stamp_lag_ns(table: Table, rows: Array, by_stamps: tuple[Array, int] | None, chosen: Array) -> Array:
     """Return how much longer each row of `chosen` was delayed than the fastest row of `rows`: int64, ns.
 
     The delay is capture time minus TCP timestamp, less one tick: a lower bound. It is 0 for a chosen row that
-    is not in `rows`, and for all rows without usable timestamps.
+    is not in `rows`, and for all rows without usable timestamps. `by_stamps` is the result of `sent_by_stamps` for
+    `rows`.
     """
-    by_stamps = sent_by_stamps(table, rows)
     if by_stamps is None:
         return np.zeros(len(chosen), dtype=np.int64)
     lag = np.zeros(len(table), dtype=np.int64)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import increases, median, places, span_minimum
+from multitracer.analysis.intervals import increases, indexes, median, places, span_minimum
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
@@ -233,7 +233,7 @@ def _bursts(seen: Observed) -> _Bursts:
     fresh = seen.fresh
     time, size = seen.sends.time_ns[fresh], (seen.sends.end - seen.sends.begin)[fresh]
     apart_ns = max(_APART_NS, int(_TICKS * seen.stamp_tick_ns)) if seen.view is Viewpoint.RECEIVER else _APART_NS
-    breaks = np.flatnonzero(np.diff(time) > apart_ns)
+    breaks = indexes(np.diff(time) > apart_ns)
     first, last = np.append(0, breaks + 1), np.append(breaks, len(time) - 1)
     sums = np.concatenate([[0], np.cumsum(size)])
     is_small = size[last] < seen.mss_bytes
@@ -387,7 +387,7 @@ def _of_answers(seen: Observed, bursts: _Bursts) -> Array:
     """
     sends, fresh, ack = seen.sends, seen.fresh, seen.answers.ack
     delivered = np.diff(seen.answers.delivered, prepend=seen.answers.delivered[:1])
-    some = np.flatnonzero((np.diff(ack, prepend=ack[:1]) > seen.mss_bytes) & (delivered > seen.mss_bytes))
+    some = indexes((np.diff(ack, prepend=ack[:1]) > seen.mss_bytes) & (delivered > seen.mss_bytes))
     if not len(some):
         return np.empty(0)
     before, delivered = np.append(0, ack)[some], delivered[some]
@@ -440,7 +440,7 @@ def _echo_lags(seen: Observed) -> tuple[Array, Array]:
     """Return when the first segment that echoes each ACK was sent, and how much later than that ACK was due; in ns."""
     if seen.echoed_ns is None:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    first = np.flatnonzero((seen.echoed_ns != NA) & (np.diff(seen.echoed_ns, prepend=NA) != 0) & ~seen.sends.again)
+    first = indexes((seen.echoed_ns != NA) & (np.diff(seen.echoed_ns, prepend=NA) != 0) & ~seen.sends.again)
     time = seen.sends.time_ns[first]
     return time, np.maximum(time - seen.echoed_ns[first], 0)
 
@@ -475,7 +475,7 @@ def _delayed_by_stamps(seen: Observed) -> Spans:
     np.minimum.at(minimum_ns, blocks.which(seen.answers.time_ns), seen.answers.lag_ns)
     delay_ns = np.where(of >= 0, np.maximum(seen.host_delay_ns - minimum_ns[of], 0), 0)
     spans = _clipped(Spans.of(at - delay_ns, at), seen)
-    most = np.flatnonzero(spans.overlap_ns(*blocks) >= _HALF * blocks.length_ns)
+    most = indexes(spans.overlap_ns(*blocks) >= _HALF * blocks.length_ns)
     inside = blocks.where(most)
     return spans.without(spans.without(Spans.of(*inside)))
 
@@ -490,10 +490,10 @@ def _delayed_by_kernel(seen: Observed) -> Spans:
         return Spans.none()
     chosen = (state["notsent_bytes"] != NA) & (state["srtt_ns"] != NA) & (state["cwnd_segments"] != NA)
     chosen &= (state["time_ns"] >= seen.opened_ns) & (state["time_ns"] <= seen.end_ns)
-    read = np.flatnonzero(chosen)
+    read = indexes(chosen)
     before = np.concatenate([[1], np.maximum.accumulate(answers.ack)])[:-1]
     oldest = np.searchsorted(seen.highest, before, side="right")  # the first segment that each answer covers
-    new = np.flatnonzero((answers.ack > before) & (oldest < len(sends)))
+    new = indexes((answers.ack > before) & (oldest < len(sends)))
     new = new[~sends.again[oldest[new]]]
     if len(read) < 2 or not len(new):
         return Spans.none()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import distinct
+from multitracer.analysis.intervals import distinct, extended, indexes
 from multitracer.analysis.parallel import meanwhile
 from multitracer.diagnosis.limits.gaps import (
     ROUND,
@@ -20,7 +20,6 @@ from multitracer.diagnosis.limits.gaps import (
     idle_gaps,
     idle_spans,
     outages,
-    writes_alone,
 )
 from multitracer.diagnosis.limits.link import Busy, busy
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype, Viewpoint
@@ -63,7 +62,7 @@ class Cells(NamedTuple):
 
     def joined(self) -> Cells:
         """Return the cells with equal neighbours merged."""
-        some = np.flatnonzero(self.end > self.begin)
+        some = indexes(self.end > self.begin)
         begin, end, limit, part, possible = (column[some] for column in self)
         first, last = np.ones((2, len(some)), dtype=bool)
         first[1:] = (limit[1:] != limit[:-1]) | (part[1:] != part[:-1]) | (possible[1:] != possible[:-1])
@@ -116,7 +115,11 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
         shown.missing, shown.unexplained, shown.out.late, shown.link.by_bucket, *shown.pace,
     )  # fmt: skip
     last = seen.sends.time_ns[seen.fresh[-1:]]
-    places: list[ArrayLike] = [*(edge for each in spans for edge in each), shown.out.certain_end, last]
+    places: list[ArrayLike] = [
+        *(edge for each in spans if len(each.begin) for edge in each),
+        shown.out.certain_end,
+        last,
+    ]
     inner = distinct(np.concatenate([*places, [seen.opened_ns]])).astype(np.int64)
     inner = inner[(inner > seen.begin_ns) & (inner < seen.end_ns)]
     edges = np.concatenate([[seen.begin_ns], inner, [seen.end_ns]])
@@ -125,38 +128,39 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
     # what holds at the begin of each piece, its part, and whether that is certain; the last in order wins
     idle_gap = Spans(shown.idle_gap.begin, shown.idle_gap.end).which(begin)
     hole, out = shown.hole.spans.which(begin), shown.out.spans.which(begin)
-    is_certain, none = begin < np.append(shown.out.certain_end, 0)[out], LimitSubtype.NONE
+    is_certain, none = begin < extended(shown.out.certain_end, 0)[out], LimitSubtype.NONE
     doubtful = shown.pace.doubtful.holds(begin)
-    if not seen.one_way and writes_alone(seen):  # one segment is no queue of its own, and lost ACKs look like one
+    if not seen.one_way and seen.writes_alone:  # one segment is no queue of its own, and lost ACKs look like one
         doubtful[:] = True
-    rules: tuple[tuple[Array, Limit, Array | int, Array | bool], ...] = (
-        (shown.slow.holds(begin), Limit.SLOW_START, none, True),
-        (shown.steady.holds(begin), Limit.SENDER_BUFFER, none, False),
-        (shown.pace.even.holds(begin), Limit.APPLICATION, LimitSubtype.WRITES, False),
-        (shown.pace.acks.holds(begin), Limit.LINK, LimitSubtype.ACKS, False),
-        (shown.unexplained.holds(begin), Limit.UNKNOWN, none, True),
-        (shown.pace.writes.holds(begin), Limit.APPLICATION, LimitSubtype.WRITES, True),
-        (idle_gap >= 0, Limit.APPLICATION, np.append(shown.idle_gap.part, 0)[idle_gap], True),
-        (shown.pace.at_rate.holds(begin), Limit.LINK, none, False),
-        (shown.pace.buffer.holds(begin), Limit.SENDER_BUFFER, none, seen.state is not None),
-        (shown.buffer.holds(begin), Limit.SENDER_BUFFER, none, True),
-        (shown.window.spans.holds(begin), Limit.RECEIVER_WINDOW, none, True),
-        (shown.window.zero.holds(begin), Limit.RECEIVER_WINDOW, LimitSubtype.ZERO, True),
-        (shown.out.late.holds(begin), Limit.LINK, none, False),
-        (hole >= 0, Limit.RECOVERY, np.append(shown.hole.part, 0)[hole], True),
-        (shown.link.spans.holds(begin), Limit.LINK, none, ~doubtful),
-        (shown.link.by_bucket.holds(begin), Limit.LINK, LimitSubtype.POLICER, True),
-        (shown.pace.host.holds(begin), Limit.LINK, LimitSubtype.HOST, True),
-        (out >= 0, Limit.OUTAGE, np.append(shown.out.part, 0)[out], is_certain),
-        (shown.missing.holds(begin), Limit.UNKNOWN, none, True),
+    rules: tuple[tuple[Spans | Array, Limit, Array | int, Array | bool], ...] = (
+        (shown.slow, Limit.SLOW_START, none, True),
+        (shown.steady, Limit.SENDER_BUFFER, none, False),
+        (shown.pace.even, Limit.APPLICATION, LimitSubtype.WRITES, False),
+        (shown.pace.acks, Limit.LINK, LimitSubtype.ACKS, False),
+        (shown.unexplained, Limit.UNKNOWN, none, True),
+        (shown.pace.writes, Limit.APPLICATION, LimitSubtype.WRITES, True),
+        (idle_gap >= 0, Limit.APPLICATION, extended(shown.idle_gap.part, 0)[idle_gap], True),
+        (shown.pace.at_rate, Limit.LINK, none, False),
+        (shown.pace.buffer, Limit.SENDER_BUFFER, none, seen.state is not None),
+        (shown.buffer, Limit.SENDER_BUFFER, none, True),
+        (shown.window.spans, Limit.RECEIVER_WINDOW, none, True),
+        (shown.window.zero, Limit.RECEIVER_WINDOW, LimitSubtype.ZERO, True),
+        (shown.out.late, Limit.LINK, none, False),
+        (hole >= 0, Limit.RECOVERY, extended(shown.hole.part, 0)[hole], True),
+        (shown.link.spans, Limit.LINK, none, ~doubtful),
+        (shown.link.by_bucket, Limit.LINK, LimitSubtype.POLICER, True),
+        (shown.pace.host, Limit.LINK, LimitSubtype.HOST, True),
+        (out >= 0, Limit.OUTAGE, extended(shown.out.part, 0)[out], is_certain),
+        (shown.missing, Limit.UNKNOWN, none, True),
         (begin < seen.opened_ns, Limit.HANDSHAKE, none, True),
     )
     limit = np.full(len(begin), Limit.CONGESTION_WINDOW.value)
     part = np.zeros(len(begin), dtype=np.int64)
     possible = np.zeros(len(begin), dtype=bool)
-    for where, its_limit, its_part, certain in rules:
-        if not where.any():
+    for shows, its_limit, its_part, certain in rules:
+        if isinstance(shows, Spans) and not len(shows.begin):
             continue  # few of the rules apply to one short connection
+        where = shows.holds(begin) if isinstance(shows, Spans) else shows
         limit[where] = its_limit.value
         part[where] = its_part[where] if isinstance(its_part, np.ndarray) else its_part
         possible[where] = ~certain[where] if isinstance(certain, np.ndarray) else not certain
@@ -184,12 +188,12 @@ def _complete_rounds(cells: Cells, seen: Observed, cwnd: Spans) -> Cells:
     same[1:-1] = (limit[:-2] == limit[2:]) & _IS_LASTING[limit[:-2]]
     held_by_cwnd = 2 * cwnd.overlap_ns(cells.begin, cells.end) > cells.end - cells.begin
     same &= (before != Limit.SENDER_BUFFER.value) | ~held_by_cwnd
-    chosen = np.flatnonzero(rest & short & same)
+    chosen = indexes(rest & short & same)
     limit[chosen], part[chosen] = limit[chosen - 1], part[chosen - 1]
 
     # after the last new segment
     last_ns = int(seen.sends.time_ns[seen.fresh[-1]]) if len(seen.fresh) else seen.begin_ns
-    earlier = np.flatnonzero(cells.begin < last_ns)
+    earlier = indexes(cells.begin < last_ns)
     if len(earlier):
         kept, kept_part = int(limit[earlier[-1]]), part[earlier[-1]]
         behind = (cells.begin >= last_ns) & _IS_REST[limit]
@@ -213,10 +217,10 @@ def holes(seen: Observed, still: IdleSpans) -> LossHoles:
     Each lasts from the time its ACK was due until the ACK of its retransmission arrived.
     """
     sends = seen.sends
-    repairs = np.flatnonzero(sends.needed)
+    repairs = indexes(sends.needed)
     # silences before the next data whose last packets are known to be missing: a timer ended them; only a
     # receiver's capture has such, as what was lost and its repair look like new data there
-    ended = np.flatnonzero(sends.by_timer & ~sends.again & (sends.missing > 0))
+    ended = indexes(sends.by_timer & ~sends.again & (sends.missing > 0))
     ended = ended[(ended > 0) & ~np.isin(ended, still.idle)] if len(ended) else ended
     by_timer = Spans.of(sends.time_ns[ended - 1] + seen.floor_ns, sends.time_ns[ended]).union(still.unheard)
     if not len(repairs) or not len(seen.answers):

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.analysis.intervals import extended, first_of_each, indexes
 from multitracer.diagnosis.chance import chance
-from multitracer.diagnosis.limits.gaps import ROUND, gaps, writes_alone
+from multitracer.diagnosis.limits.gaps import ROUND, gaps
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
@@ -49,7 +50,7 @@ def full_buffer(seen: Observed) -> Spans:
     released new data at once: only a writer that waits for room in the buffer follows the ACKs. It need not
     follow each ACK: Linux wakes the writer when a third of the buffer is free.
     """
-    if seen.state is None or writes_alone(seen) or small_writes(seen).total_ns:
+    if seen.state is None or seen.writes_alone or small_writes(seen).total_ns:
         return Spans.none()
     readings = _readings(seen.state, seen.mss_bytes)
     time, counted = readings.time_ns, readings.limited_ns
@@ -111,7 +112,7 @@ class _Readings(NamedTuple):
 
 
 def _readings(state: Table, mss_bytes: int) -> _Readings:
-    read = np.flatnonzero(state["notsent_bytes"] != NA)
+    read = indexes(state["notsent_bytes"] != NA)
     read = read[np.argsort(state["time_ns"][read], kind="stable")]
     names = ("time_ns", "notsent_bytes", "sndbuf_limited_ns", "cwnd_bytes", "send_queue_bytes")
     time, unsent, limited, cwnd, queue = (state[name][read] for name in names)
@@ -158,7 +159,7 @@ def steady_flight(seen: Observed, missing: Spans) -> Spans:
     first = min((int(each[0]) for each in troubles if len(each)), default=seen.end_ns + 1)
     fresh = seen.fresh[seen.sends.time_ns[seen.fresh] < first]
     time = seen.sends.time_ns[fresh]
-    if len(fresh) < _FEWEST_ROUNDS * 2 or not seen.floor_ns or writes_alone(seen):
+    if len(fresh) < _FEWEST_ROUNDS * 2 or not seen.floor_ns or seen.writes_alone:
         return Spans.none()
     width = max(int(ROUND * seen.floor_ns), 1)
     place, number = _places((time - time[0]) // width)
@@ -240,7 +241,7 @@ def slow_start(seen: Observed, filled: Spans, idle: Spans) -> Spans:
     fresh, standing = seen.fresh, np.empty(0, dtype=np.int64)
     if len(fresh) and seen.floor_ns:
         time, size = seen.sends.time_ns[fresh], (seen.sends.end - seen.sends.begin)[fresh]
-        number, first = np.unique((time - time[0]) // seen.floor_ns, return_index=True)
+        number, first = first_of_each((time - time[0]) // seen.floor_ns)
         sums = np.add.reduceat(size, first)
         number, sums = number[sums > 0], sums[sums > 0]
         grows = sums[1:] >= GROWS * sums[:-1]
@@ -275,14 +276,14 @@ def full_window(seen: Observed) -> FullWindow:
     fresh = seen.fresh
     if not len(times) or not len(fresh):
         return FullWindow(Spans.none(), Spans.none())
-    until = np.append(times[1:], seen.end_ns)
+    until = extended(times[1:], seen.end_ns)
     last = seen.sends.time_ns[fresh[-1]]
     edge, sent = seen.moments_edge[chosen], seen.moments_sent[chosen]
     acked = seen.moments_acknowledged[chosen]
     is_idle = seen.moments_acknowledged[chosen] >= sent
     following = np.searchsorted(seen.sends.time_ns[fresh], times, side="right")
     next_end = seen.sends.end[fresh[np.minimum(following, len(fresh) - 1)]]
-    fits = (following < len(fresh)) & (next_end < edge) & (is_idle | writes_alone(seen))
+    fits = (following < len(fresh)) & (next_end < edge) & (is_idle | seen.writes_alone)
     is_known = (edge >= 0) & (times < last) & ~fits
     full = is_known & (edge - sent < seen.mss_bytes)
     closed = is_known & (edge - acked < seen.mss_bytes)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import distinct, places, span_minimum
+from multitracer.analysis.intervals import distinct, indexes, places, span_minimum
 from multitracer.analysis.ranges import spread
 from multitracer.analysis.two_points import PacketOutcome, PointPackets, arrivals
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause
@@ -95,7 +95,7 @@ def wire_segments(transfer: Transfer, full_bytes: int, offered_bytes: int | None
         return WireSegments(rows, payload, nowhere, nowhere != NA, lost[rows])
 
     # the outcome of each row of `sender`, and where it arrived
-    sent = np.flatnonzero(pairs.sent != NA)
+    sent = indexes(pairs.sent != NA)
     outcome = np.full(len(table), PacketOutcome.NOT_COVERED, dtype=np.uint8)
     arrived = np.full(len(table), NA, dtype=np.int64)
     outcome[pairs.sent[sent]] = pairs.table["outcome"][sent]
@@ -133,7 +133,7 @@ def _by_bytes(transfer: Transfer, chunks: _Chunks, pairs: Pairs) -> Array:
     # what arrived with payload, in order, its bytes as the sender's capture counts them
     rows = distinct(pairs.arrived[pairs.arrived != NA])
     rows = rows[other["payload_bytes"][rows] > 0]
-    both = np.flatnonzero((pairs.sent != NA) & (pairs.arrived != NA))[:1]
+    both = indexes((pairs.sent != NA) & (pairs.arrived != NA))[:1]
     shift = table["seq_bytes"][pairs.sent[both]] - other["seq_bytes"][pairs.arrived[both]]
     begin = other["seq_bytes"][rows] + int(shift.sum())
     end = begin + other["payload_bytes"][rows]
@@ -257,7 +257,7 @@ def data_delays(transfer: Transfer, segments: WireSegments, *, of_any_size: bool
     """
     if transfer.data_pairs is not None and transfer.receiver is not None:
         minimum = 1 if of_any_size else _FULL * segments.payload_bytes.max(initial=0)
-        place = np.flatnonzero(segments.closes & (segments.payload_bytes >= minimum))
+        place = indexes(segments.closes & (segments.payload_bytes >= minimum))
         rows, left_ns = segments.row[place], transfer.sender["time_ns"][segments.row[place]]
         came_ns = transfer.came_ns[segments.arrived[place]]
         return _delays(rows, place, left_ns, came_ns - left_ns, is_one_way=True)
@@ -265,7 +265,7 @@ def data_delays(transfer: Transfer, segments: WireSegments, *, of_any_size: bool
         return None
     table, own = transfer.sender, transfer.data
     payload = table["payload_bytes"][own]
-    place = np.flatnonzero((payload >= _FULL * payload.max(initial=0)) & (table["rtt_ns"][own] > 0))
+    place = indexes((payload >= _FULL * payload.max(initial=0)) & (table["rtt_ns"][own] > 0))
     rows = own[place]
     return _delays(rows, place, table["time_ns"][rows], table["rtt_ns"][rows], is_one_way=False)
 
@@ -304,7 +304,7 @@ def path_changes(time_ns: Array, delay_ns: Array) -> Array:
         return np.empty(0, dtype=np.int64)
     step = np.diff(delay_ns)
     size = np.abs(step)
-    large = np.flatnonzero(size > _JUMP_NS)
+    large = indexes(size > _JUMP_NS)
     if not len(large):
         return large
     before = span_minimum(delay_ns, np.minimum(places(time_ns, time_ns[large] - _LASTS_NS), large), large + 1)
@@ -320,7 +320,7 @@ def path_changes(time_ns: Array, delay_ns: Array) -> Array:
     # the samples on both sides of it must differ little from each other
     begins = []
     known_ns = np.minimum(time_ns[large] - time_ns[0], time_ns[-1] - time_ns[large + 1])
-    for at in np.flatnonzero((size > min_ns) & (known_ns >= _KNOWN * size) & lasts & empty).tolist():
+    for at in indexes((size > min_ns) & (known_ns >= _KNOWN * size) & lasts & empty).tolist():
         begin = int(large[at]) + 1
         sides = delay_ns[max(begin - _AROUND, 0) : begin], delay_ns[begin : begin + _AROUND]
         if all(len(side) == _AROUND and np.ptp(side) <= _EVEN * size[at] for side in sides):
@@ -331,7 +331,7 @@ def path_changes(time_ns: Array, delay_ns: Array) -> Array:
     for (begin, step_ns, floor_ns), (end, *_) in pairwise([*begins, (len(delay_ns), 0, 0)]):
         changes.append(begin)
         if step_ns > 0:
-            ended = np.flatnonzero(delay_ns[begin:end] < floor_ns - max(_JUMP_NS, _EMPTY * step_ns))[:1]
+            ended = indexes(delay_ns[begin:end] < floor_ns - max(_JUMP_NS, _EMPTY * step_ns))[:1]
             changes += (begin + ended).tolist()
     return np.array(changes, dtype=np.int64)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from multitracer.analysis import SegmentKind
 from multitracer.analysis.group import has
-from multitracer.analysis.intervals import distinct, places
+from multitracer.analysis.intervals import distinct, indexes, places
 from multitracer.captured import Flag
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS
@@ -76,7 +76,7 @@ def requests_at_sender(transfer: Transfer, rows: Array, time_ns: Array, floor_ns
     asks, data = transfer.ack_pairs, transfer.data_pairs
     if asks is None or data is None or transfer.receiver is None or not len(rows):
         return unknown
-    both = np.flatnonzero((asks.sent != NA) & (asks.arrived != NA))
+    both = indexes((asks.sent != NA) & (asks.arrived != NA))
     left = np.full(len(table), NA, dtype=np.int64)
     left[asks.arrived[both]] = asks.sent[both]
     sent, came = (distinct(each[each != NA]) for each in (asks.sent, data.arrived))
@@ -114,7 +114,7 @@ def _at_the_peer(peer: _Peer, rows: Array) -> tuple[Array, Array]:
     first = np.minimum(first, rows)
 
     # since new data came to the peer, or what ended the handshake
-    opened = np.flatnonzero(~has(table["flags"], Flag.SYN) & ~table["reverse"].astype(bool))[:1]
+    opened = indexes(~has(table["flags"], Flag.SYN) & ~table["reverse"].astype(bool))[:1]
     came = distinct(np.concatenate([opened, peer.came[table["new_bytes"][peer.came] > 0]]))
     before = places(came, first)
     since_ns = np.where(before > 0, np.append(time[came], 0)[before - 1], time[first])
