@@ -220,6 +220,7 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
     line of the result also has the readings of the link's modem.
     """
     from multitracer.cli._measure import measure_over, measure_recorded, progress_line, show_results
+    from multitracer.manifest import private_recording
     from multitracer.measure.live_logs import RunningRecording
     from multitracer.measure.run import carry_out
     from multitracer.measure.transports import client
@@ -238,7 +239,7 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
     def connect(number: int) -> Client:
         return client(plan.protocol, plan.server, run=number, timeout_s=plan.timeout_s, options=options)
 
-    with progress_line() as progress:
+    with private_recording(folder), progress_line() as progress:
         if link.over is None:
             journal = carry_out(plan, folder, connect, progress=progress, recording=recording)
         else:

@@ -10,6 +10,7 @@ import re
 import select
 import signal
 import socket
+import stat
 import subprocess
 import time
 from collections import Counter
@@ -19,7 +20,7 @@ import pytest
 
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.measure.exchange import Words, filled
-from tests.cli.program import COMMAND, ENVIRONMENT, call
+from tests.cli.program import COMMAND, ENVIRONMENT, call, run
 from tests.measure.ptys import live_cable
 from tests.measure.relay import Relay
 from tests.narrowed import known
@@ -53,6 +54,22 @@ def _arguments(protocol: str, server: str, folder: Path, *more: str) -> list[str
 def _rows(folder: Path) -> list[dict[str, str]]:
     with (folder / "transactions.csv").open(newline="") as stream:
         return list(csv.DictReader(stream))
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("over", [False, True])
+def test_session_measured_as_root_is_private_and_belongs_to_who_called_sudo(over: bool, tmp_path: Path) -> None:
+    folder, options = tmp_path / "run", ("--vary", "reply", "--sizes", "64", "--sessions", "2")
+    sudo: dict[str, Any] = {"env": ENVIRONMENT | {"SUDO_UID": "4321", "SUDO_GID": "8765"}, "umask": 0o022}
+    if over:
+        run("measure", "run", "--protocol", "tcp", "--over", "bluetooth", "-o", folder, *options, **sudo)
+    else:
+        with serving("tcp") as server:
+            run(*_arguments("tcp", server, folder, *options), **sudo)
+    made = [path.stat() for path in (folder, *folder.rglob("*"))]
+    assert {(each.st_uid, each.st_gid) for each in made} == {(4321, 8765)}
+    assert {stat.S_IMODE(each.st_mode) for each in made} == {0o700, 0o600}
+    assert {path.name for path in folder.iterdir()} >= {"manifest.json", "transactions.csv"}
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
