@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import resource
+import mmap
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -47,7 +47,11 @@ def limit_memory(given_bytes: int | None) -> Iterator[None]:
         Memory for data of the process, in bytes; by default four fifths of what is free, beside what it has.
     """
     data_bytes, free_bytes = _data_bytes(), free_memory_bytes()
-    if data_bytes is None or free_bytes is None:  # the system does not say
+    try:
+        import resource  # noqa: PLC0415  # Windows has none
+    except ModuleNotFoundError:
+        data_bytes = None
+    if data_bytes is None or free_bytes is None:  # the system does not say, or cannot limit
         yield
         return
     limit = given_bytes or data_bytes + int(_SHARE * free_bytes)
@@ -86,5 +90,5 @@ def free_memory_bytes() -> int | None:
 def _data_bytes() -> int | None:
     """Return what RLIMIT_DATA counts of this process, in bytes."""
     with suppress(OSError, IndexError, ValueError):
-        return int(Path("/proc/self/statm").read_text("ascii").split()[5]) * resource.getpagesize()
+        return int(Path("/proc/self/statm").read_text("ascii").split()[5]) * mmap.PAGESIZE
     return None

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Table
 
 _MOST_BYTES = 1 << 16
+_AS_IT_IS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+"""Flags of `os.open`: no link is followed, and no child gets the descriptor. Windows has neither."""
 
 
 def sniff(_head: bytes) -> Match:
@@ -43,7 +45,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
             "folder",
         )
     try:
-        with open(os.open(map_path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+        with open(os.open(map_path, os.O_RDONLY | _AS_IT_IS), "rb") as file:  # noqa: PTH123
             columns = column_map(tomllib.loads(file.read(_MOST_BYTES).decode()))
     except MapError as error:
         raise FormatError(map_path, str(error)) from error

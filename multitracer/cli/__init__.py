@@ -32,7 +32,7 @@ def main() -> None:
         sys.exit(128 + number)
 
     try:
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):  # Windows has no SIGHUP
             if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
                 signal.signal(number, end)
         from multitracer.cli._program import run

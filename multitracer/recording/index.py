@@ -206,6 +206,8 @@ def _folder(*, make: bool) -> Path | None:
     """Return the folder of indexes; None if anyone but the user can write there."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     folder = Path(cache, "multitracer", "index")
+    if not hasattr(os, "geteuid"):  # Windows: no mode tells who can write there
+        return None
     if make:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):

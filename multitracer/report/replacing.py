@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import stat
@@ -20,6 +19,8 @@ from multitracer.words import portable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_AS_IT_IS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+"""Flags of `os.open`: no link is followed, and no child gets the descriptor. Windows has neither."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SECTION_HEADER, _LITTLE_ENDIAN = b"\n\r\r\n", b"\x4d\x3c\x2b\x1a"
 _EXPORTED = b"What MultiTracer "
@@ -154,21 +155,39 @@ def _hidden(final: Path, target: str | os.PathLike[str], *, is_folder: bool) -> 
             yield temporary
         finally:
             _remove(temporary)
-            os.close(lock)
+            if lock is not None:
+                os.close(lock)
 
 
-def _locked(temporary: Path, *, is_folder: bool) -> int:
-    """Make a file or folder and lock it; return the descriptor with the lock."""
+def _locked(temporary: Path, *, is_folder: bool) -> int | None:
+    """Make a file or folder and lock it; return the descriptor with the lock, or None where nothing can be locked."""
     while True:
         if is_folder:
             temporary.mkdir()
+        if is_folder and not hasattr(os, "O_DIRECTORY"):
+            return None
         flags = os.O_RDONLY | os.O_DIRECTORY if is_folder else os.O_RDWR | os.O_CREAT | os.O_EXCL
-        lock = os.open(temporary, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-        with contextlib.suppress(OSError):  # where nothing can be locked, nobody removes it either
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        lock = os.open(temporary, flags | _AS_IT_IS, 0o666)
+        if not _hold(lock, is_patient=True):
+            os.close(lock)  # nobody else removes it either, and Windows renames no open file
+            return None
         if temporary.exists():
             return lock
         os.close(lock)  # another process took it for one of a dead process before it was locked
+
+
+def _hold(descriptor: int, *, is_patient: bool) -> bool:
+    """Lock a file or folder until it is closed, and return whether that was possible.
+
+    Without `is_patient` it is not, if another process holds it.
+    """
+    try:
+        import fcntl  # noqa: PLC0415  # Windows has none, and so no locks
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if is_patient else fcntl.LOCK_NB))
+    except (ImportError, OSError):
+        return False
+    return True
 
 
 def _remove_left(final: Path) -> None:
@@ -177,11 +196,11 @@ def _remove_left(final: Path) -> None:
     with contextlib.suppress(OSError):
         for path in [each for each in final.parent.iterdir() if pattern.fullmatch(each.name)]:
             with contextlib.suppress(OSError):  # in use, somebody else's, or removed just now
-                lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+                lock = os.open(path, os.O_RDONLY | _AS_IT_IS | getattr(os, "O_NONBLOCK", 0))
                 try:
-                    status = os.fstat(lock)
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if status.st_uid == os.geteuid() and (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+                    mode, user = (status := os.fstat(lock)).st_mode, status.st_uid
+                    is_ours = _hold(lock, is_patient=False) and user == os.geteuid()
+                    if is_ours and (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                         _remove(path)
                 finally:
                     os.close(lock)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -108,6 +107,10 @@ def run(command: Sequence[str], *, into: Path, bounds: ProgramBounds, env: Mappi
 
 
 def _limit(pid: int, bounds: ProgramBounds) -> None:
+    try:
+        import resource  # noqa: PLC0415  # Windows has none
+    except ModuleNotFoundError:
+        return
     limits = (
         (resource.RLIMIT_AS, _MOST_MEMORY_BYTES),
         (resource.RLIMIT_FSIZE, bounds.output_bytes),
@@ -123,6 +126,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
     First by the signal of Ctrl-C, so that it can write its output.
     """
+    if not hasattr(os, "killpg"):  # Windows
+        process.kill()
+        return
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         if process.poll() is not None:
             return
@@ -135,7 +141,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _failure(returncode: int, words: Path) -> str:
     if returncode == 0:
         return ""
-    if returncode == -signal.SIGXFSZ:
+    if returncode == -getattr(signal, "SIGXFSZ", 0):
         return "was stopped because its output was too large"
     how = f"was ended by signal {-returncode}" if returncode < 0 else f"failed with status {returncode}"
     with words.open("rb") as file:
