@@ -125,22 +125,27 @@ def write_csv(stream: TextIO, recording: Recording, chosen: Chosen) -> None:
 def _write_rows(stream: TextIO, columns: list[list[Cell]]) -> None:
     """Write rows as CSV, by a template that holds the columns in which all rows have the same value.
 
-    Of a million connections of one packet each, most columns are such.
+    Of a million connections of one packet each, most columns are such. What follows the last other column is the same
+    in all rows, and joins them: a template costs by its length.
     """
     template: list[str] = []
     varying: list[list[Cell]] = []
+    width = 0  # of the template, up to the last column that varies
     for column in columns:
         if column.count(column[0]) == len(column):
             template.append(_csv_text(column[0]).replace("%", "%%"))
             continue
         template.append("%s")
+        width = len(template)
         if not set(map(type, column)) <= _WRITTEN_AS_THEY_ARE:
             texts = {cell: _csv_text(cell) for cell in set(column)}
             varying.append([texts[cell] for cell in column])
         else:
             varying.append(column)
-    line = ",".join(template) + "\n"
-    stream.writelines(map(line.__mod__, zip(*varying, strict=True) if varying else [()] * len(columns[0])))
+    line = ",".join(template[:width])
+    end = ("," if width else "") + ",".join(template[width:]).replace("%%", "%") if width < len(template) else ""
+    rows = map(line.__mod__, zip(*varying, strict=True)) if varying else [""] * len(columns[0])
+    stream.write(f"{end}\n".join(rows) + f"{end}\n")
 
 
 def _csv_text(cell: Cell) -> str:
