@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 import multitracer as mt
-from tests.benchmarks import drive, goals, mutual_information
+from tests.benchmarks import drive, goals, held_load, mutual_information
 from tests.benchmarks.__main__ import rows_of, table
 from tests.benchmarks.measure import ProgramFailedError, cost
 from tests.benchmarks.record import Recipe, first_packets, merged, recorded
@@ -97,3 +97,15 @@ def test_a_program_that_fails_is_a_row_with_its_last_words_and_those_before_stay
     assert before == row
     assert failed.result == "failed: no / such column"
     assert not failed.met
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 3])
+def test_load_held_under_attack_counts_the_attack_and_the_transactions(number: int) -> None:
+    name, protocol, attack = held_load.ROWS[number]
+    held = held_load.measured(protocol, attack, 0.5)
+    assert held.failed == 0
+    assert 0 < held.longest_s < 60
+    assert held.done_per_s > 1
+    assert (held.attack_per_s > 1000) == ("flood" in name)
+    assert held_load.row(name, [held], is_alone=False).count("|") == 5

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import itertools
-import multiprocessing
 import random
 import re
 import select
 import signal
 import socket
 import struct
-import subprocess
 import time
 import tracemalloc
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -27,21 +23,15 @@ from multitracer.measure.plan import Experiment, MeasurementPlan
 from multitracer.measure.transports import TransportOptions, client, host_port
 from multitracer.protocols.centaurus.events import Received
 from multitracer.protocols.centaurus.level1_udp import UdpWorker
-from multitracer.protocols.centaurus.messages import NO_TOKEN, Message, Obj, ObjectDone, Offer, Pk, encode
-from multitracer.protocols.centaurus.packet import CentaurusPacket, seal
-from multitracer.protocols.wtcp.packet import NO_IDENTITY, Hello, WtcpOpening, WtcpPacketType
-from multitracer.protocols.wtcp.packet import encode as encode_wtcp
+from multitracer.protocols.centaurus.messages import NO_TOKEN, Obj, ObjectDone, Offer, Pk
 from multitracer.units import NS_PER_S
-from tests.cli.program import COMMAND, ENVIRONMENT
+from tests.measure.flooding import REQUEST_CLASS, centaurus_packet, flooded, networks, served
 from tests.protocols.centaurus_wire import read_packet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from multitracer.measure.outcome import TransactionOutcome
     from multitracer.measure.plan import ProtocolName, Transaction
 
-REQUEST_CLASS = 1
 TRANSACTIONS = 16
 DATAGRAMS_A_STEP = 20
 DATAGRAMS_A_TRANSACTION = 400
@@ -93,12 +83,12 @@ class Flood:
         half_open = Obj(REQUEST_CLASS, stamp_ns, size, 60_000, 64, NO_TOKEN, Offer(0, 512), 0)
         session = chance.randrange(2**32)
         kinds = (
-            _packet(session, half_open),
+            centaurus_packet(session, half_open),
             chance.randbytes(chance.randrange(600)),
-            _packet(session, half_open),
-            _packet(session, Pk(chance.randrange(9), chance.randrange(2**32), bytes(500))),
-            _packet(session, ObjectDone(chance.randrange(2**32), 0)),
-            _packet(session, half_open)[:-1],
+            centaurus_packet(session, half_open),
+            centaurus_packet(session, Pk(chance.randrange(9), chance.randrange(2**32), bytes(500))),
+            centaurus_packet(session, ObjectDone(chance.randrange(2**32), 0)),
+            centaurus_packet(session, half_open)[:-1],
         )
         return kinds[who % len(kinds)]
 
@@ -106,21 +96,6 @@ class Flood:
         """Send a datagram under another's address; the kernel fills in lengths and the checksum of IP."""
         assert self.spoof is not None
         self.spoof[0].sendto(_as_from(*source, self._server, octets), (self._server[0], 0))
-
-
-def _packet(session: int, message: Message) -> bytes:
-    return seal(CentaurusPacket(session, time.time_ns(), True, encode(message)))
-
-
-@contextlib.contextmanager
-def _server(protocol: str = "centauruscomm") -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    argv = [*COMMAND, "measure", "serve", "--protocol", protocol, "--listen", "127.0.0.1:0"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as server:
-        try:
-            assert server.stdout is not None
-            yield server.stdout.readline().split(" at ")[1].strip(), server
-        finally:
-            server.kill()
 
 
 def _resident_bytes(pid: int) -> int:
@@ -134,7 +109,7 @@ def test_flooded_server_answers_every_request_and_stays_small(spoofed: bool, mon
     plan = MeasurementPlan("centauruscomm", "x", (Experiment("reply", (4096,), TRANSACTIONS),))
     first, *rest = plan.transactions()
     with contextlib.ExitStack() as stack:
-        where, server = stack.enter_context(_server())
+        where, server = stack.enter_context(served())
         flood = stack.enter_context(contextlib.closing(Flood(host_port(where), random.Random(5))))
         made = client("centauruscomm", where, run=1, timeout_s=100, options=TransportOptions())
         stack.callback(made.close)
@@ -168,84 +143,6 @@ def test_flooded_server_answers_every_request_and_stays_small(spoofed: bool, mon
     assert grown < 16 << 20
     assert sum(flood.received) > 0
     assert all(got <= gave for got, gave in zip(flood.received, flood.sent, strict=True))
-
-
-# First datagrams at a rate that the server cannot answer, from a process of its own.
-
-
-RATE = 60_000
-"""Datagrams a second; a busy machine sends fewer, and what it sent is in the message of a failure."""
-BATCH = 20
-TICK_S = 0.005
-
-
-class _Vector(ctypes.Structure):
-    _fields_ = (("base", ctypes.c_char_p), ("size", ctypes.c_size_t))
-
-
-class _Message(ctypes.Structure):
-    """`struct mmsghdr` of Linux, 64 bits."""
-
-    _fields_ = (
-        ("name", ctypes.c_void_p), ("name_size", ctypes.c_uint32), ("vectors", ctypes.POINTER(_Vector)),
-        ("vector_count", ctypes.c_size_t), ("control", ctypes.c_void_p), ("control_size", ctypes.c_size_t),
-        ("flags", ctypes.c_int), ("sent_size", ctypes.c_uint),
-    )  # fmt: skip
-
-
-def _first_datagrams(protocol: str) -> list[bytes]:
-    chance = random.Random(3)
-    if protocol == "wtcp":
-        return [
-            encode_wtcp(NO_IDENTITY, WtcpOpening(WtcpPacketType.SYN, Hello(chance.randbytes(8), 1000)))
-            for _ in range(BATCH * 50)
-        ]
-    offers = [Obj(REQUEST_CLASS, number, 64, 60_000, 512, NO_TOKEN, Offer(0, 512), 0) for number in range(BATCH * 50)]
-    return [_packet(chance.randrange(2**32), offer) for offer in offers]
-
-
-def _batches(octets: list[bytes]) -> list[ctypes.Array[_Message]]:
-    batches = []
-    for begin in range(0, len(octets), BATCH):
-        batch = (_Message * BATCH)()
-        for message, each in zip(batch, octets[begin : begin + BATCH], strict=True):
-            message.vectors = ctypes.pointer(_Vector(each, len(each)))
-            message.vector_count = 1
-        batches.append(batch)
-    return batches
-
-
-def _send_at_rate(protocol: str, server: tuple[str, int], sources: list[str], sent: Any, seconds: float) -> None:
-    """Send first datagrams from all sources in turn, `RATE` a second as far as the machine can; count them."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    batches = _batches(_first_datagrams(protocol))
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) for _ in sources]
-        for each, source in zip(sockets, sources, strict=True):
-            each.bind((source, 0))
-            each.connect(server)
-        turns = zip(itertools.cycle([each.fileno() for each in sockets]), itertools.cycle(batches), strict=False)
-        began_s = time.monotonic()
-        while (passed_s := time.monotonic() - began_s) < seconds:
-            while sent.value < passed_s * RATE:
-                sent.value += max(0, libc.sendmmsg(*next(turns), BATCH, 0))
-            time.sleep(TICK_S)
-
-
-@contextlib.contextmanager
-def _flooded(protocol: str, server: tuple[str, int], sources: list[str], *, seconds: float) -> Iterator[Any]:
-    """Flood a server; yield the number of datagrams that were sent so far."""
-    context = multiprocessing.get_context("spawn")
-    sent = context.Value("q", 0, lock=False)
-    process = context.Process(target=_send_at_rate, args=(protocol, server, sources, sent, seconds))
-    process.start()
-    try:
-        while not sent.value:
-            time.sleep(0.01)
-        yield sent
-    finally:
-        process.kill()
-        process.join()
 
 
 def _as_from(host: str, port: int, target: tuple[str, int], octets: bytes) -> bytes:
@@ -319,13 +216,13 @@ def test_many_segments_after_the_first_answer_are_within_no_quota() -> None:
         peer.settimeout(60)
         peer.connect(server.address)
         offer = Obj(REQUEST_CLASS, 1, 100 * 512, 60_000, 512, NO_TOKEN, Offer(0, 512), 4)
-        peer.send(_packet(7, offer))
+        peer.send(centaurus_packet(7, offer))
         while not select.select([peer], [], [], 0)[0]:
             server.work(0.01)
         nonce = read_packet(peer.recv(2000))["nonce"]
         for slot in range(100):
-            peer.send(_packet(7, Pk(slot, nonce, bytes(512))))
-        peer.send(_packet(7, ObjectDone(nonce, 0)))
+            peer.send(centaurus_packet(7, Pk(slot, nonce, bytes(512))))
+        peer.send(centaurus_packet(7, ObjectDone(nonce, 0)))
         events = [event for _ in range(110) for event in server.work(0)]
         assert [len(event.data) for event in events if isinstance(event, Received)] == [100 * 512]
         assert server.intake.counters.over_quota == 0
@@ -338,18 +235,13 @@ def test_sources_of_ipv6_are_networks() -> None:
     assert _sources_of(one)[2] == _sources_of(three)[2] != _sources_of(("2001:db8:2:2::5", 7))[2]
 
 
-def _networks(number: int) -> list[str]:
-    """Return addresses in networks (/24) of their own."""
-    return [f"127.{16 + each // 250}.{each % 250}.9" for each in range(number)]
-
-
 @pytest.mark.slow
 @pytest.mark.realtime
-@pytest.mark.parametrize("sources", [["127.0.0.1"], _networks(1000)], ids=["one address", "1,000 addresses"])
+@pytest.mark.parametrize("sources", [["127.0.0.1"], networks(1000)], ids=["one address", "1,000 addresses"])
 @pytest.mark.parametrize("protocol", ["centauruscomm", "wtcp"])
 def test_client_completes_while_first_datagrams_flood_the_server(protocol: ProtocolName, sources: list[str]) -> None:
     plan = MeasurementPlan(protocol, "x", (Experiment("reply", (4096,), 5),))
-    with _server(protocol) as (where, server), _flooded(protocol, host_port(where), sources, seconds=60) as sent:
+    with served(protocol) as (where, server), flooded(protocol, host_port(where), sources, seconds=60) as sent:
         time.sleep(0.5)
         began_s, before = time.monotonic(), sent.value
         made = client(protocol, where, run=1, timeout_s=30, options=TransportOptions())
