@@ -518,6 +518,9 @@ def _noun(limited: Limited, limit: Limit, part: LimitSubtype = LimitSubtype.NONE
     sender, receiver = ("the server", "the client") if reverse else ("the client", "the server")
     if limit is not Limit.APPLICATION:
         noun = _LINK_NOUNS.get(part, _NOUNS[limit]) if limit is Limit.LINK else _NOUNS[limit]
+        shown = limited.side(reverse=reverse).shown
+        if part is LimitSubtype.HOST and shown is not None and shown.spaced.total_ns:
+            noun += " or a pacer"  # packets alone do not tell these apart
         is_named = reverse != limited.transfer.reverse and limit not in (Limit.HANDSHAKE, Limit.UNKNOWN)
         return f"{noun} ({sender}'s data)" if is_named else noun
     if part in _PATH_NOUNS:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
+import numpy as np
 import pytest
 
 from multitracer.diagnosis.diagnose import diagnose
-from multitracer.diagnosis.limits.names import Limit
+from multitracer.diagnosis.limits.names import Confidence, Limit
+from multitracer.diagnosis.rules.limits import link_limited
 from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer
 from tests.analysis.pcap_file import write_pcap
@@ -259,3 +262,19 @@ def test_a_window_that_can_no_longer_grow_is_no_slow_start(fixture_folder: Path,
     way = "reverse" if truth["direction"] == "down" else "forward"
     said = call("diagnose", "--json", "-c", truth["connection"], "--direction", way, folder / "session").stdout
     assert "slow-start-limited" not in {finding["kind"] for finding in json.loads(said)["findings"]}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "confidence", "is_slight"),
+    [(1.5, Confidence.WEAK, True), (2.5, Confidence.WEAK, False), (1.5, Confidence.INFERRED, False)],
+)
+def test_weak_time_of_the_link_counts_half(seconds: float, confidence: Confidence, is_slight: bool) -> None:
+    """Of ten seconds: where a delay varies by itself, a short weak link is most often another limit."""
+    limited = SimpleNamespace(
+        cells=SimpleNamespace(limit=np.array([Limit.LINK.value, Limit.APPLICATION.value])),
+        is_theirs=np.array([False, False]),
+        confidence=np.array([confidence.value, Confidence.MEASURED.value]),
+        seconds=np.array([seconds, 10 - seconds]),
+        total_s=10.0,
+    )
+    assert link_limited._is_slight(cast("Diagnosis", SimpleNamespace(limited=limited))) is is_slight

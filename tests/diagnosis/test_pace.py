@@ -11,11 +11,15 @@ import pytest
 from click.testing import CliRunner
 
 from multitracer.cli._program import cli
-from multitracer.diagnosis.limits.names import Limit, Viewpoint
+from multitracer.diagnosis.limits.gaps import SenderIdleGaps, may_be_outages
+from multitracer.diagnosis.limits.link import Busy
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.observed import Answers, DelaySamples, Observed, Sends
 from multitracer.diagnosis.limits.pace import ack_queue, own_queue, pace
 from multitracer.diagnosis.limits.partition import RuleEvidence, partition
 from multitracer.diagnosis.limits.spans import Spans
+from multitracer.diagnosis.limits.windows import is_spaced
+from multitracer.tables import NA
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
 
 MSS, FLOOR_NS = 1448, 30 * NS_PER_MS
 NONE = Spans.none()
+IDLE = Busy(NONE, NONE, NONE, None)
+"""A link that seems never busy."""
 
 
 def written(*, small: int = 300, apart_ms: float = 14, many: int = 300, service_ms: float = 0.2) -> Observed:
@@ -80,13 +86,62 @@ def test_a_writer_who_fills_the_link_is_limited_by_it() -> None:
 def test_a_buffer_is_no_program_that_writes_in_its_own_time_though_it_is_woken_late() -> None:
     """What is in flight behind it is always the same, however long the round trip."""
     seen = buffered()
-    assert pace(seen, NONE, NONE, NONE, NONE).buffer.total_ns > 0.8 * seen.end_ns
+    assert pace(seen, NONE, NONE, NONE, IDLE).buffer.total_ns > 0.8 * seen.end_ns
     assert main_limit(seen) is Limit.SENDER_BUFFER
-    assert not pace(written(), NONE, NONE, NONE, NONE).buffer.total_ns
+    assert not pace(written(), NONE, NONE, NONE, IDLE).buffer.total_ns
+
+
+def test_a_rate_shown_by_a_short_queue_is_no_busy_link_behind_a_full_buffer() -> None:
+    """No delay is near the least, but a queue shows little of the time for which the link seems busy."""
+    seen = buffered()
+    way = seen.delays.way_ns + 40 * NS_PER_MS
+    way[0] = 0
+    late = replace(seen, delays=seen.delays._replace(way_ns=way))
+    all_, start = (Spans.of(np.array([0]), np.array([end])) for end in (seen.end_ns, seen.end_ns // 10))
+    assert pace(late, NONE, NONE, NONE, Busy(all_, start, NONE, None)).refuted.total_ns > 0.8 * seen.end_ns
+    assert not pace(late, NONE, NONE, NONE, Busy(all_, all_, NONE, None)).refuted.total_ns, "a standing queue"
+
+
+def shaped(*, jitter_ms: float = 0.0, released: bool = False, many: int = 400) -> Observed:
+    """Return full segments that leave at one rate, each acknowledged a round trip later."""
+    sent = 1 + 3.0 * np.arange(many) + np.random.default_rng(3).uniform(0, 1, many) * jitter_ms
+    back_ms = 29.9 if released else 28.4  # 0.1 ms before another one leaves, or far from it
+    seen = observed(sent, np.full(many, MSS), sent + back_ms - FLOOR_NS // 2 / NS_PER_MS)
+    each = np.arange(many)
+    end = seen.sends.end
+    time = seen.sends.time_ns + int(back_ms * NS_PER_MS)
+    no = np.zeros(many, dtype=np.int64)
+    acks = Answers(time, end, end, end + 10**9, no, no > 0, each, no)
+    return replace(seen, view=Viewpoint.SENDER, answers=acks, host_delay_ns=None, one_way=False)
+
+
+def test_segments_that_leave_at_one_rate_whenever_acks_come_wait_in_their_own_host() -> None:
+    for seen, is_host in ((shaped(), True), (shaped(jitter_ms=2), False), (shaped(released=True), False)):
+        steady = Spans.of(np.array([0]), np.array([seen.end_ns]))
+        assert is_spaced(seen, steady) is is_host
+    stamped = replace(shaped(), host_delay_ns=np.zeros(400, dtype=np.int64))
+    assert RuleEvidence.of(shaped()).spaced.total_ns > 0.8 * shaped().end_ns
+    assert not RuleEvidence.of(stamped).spaced.total_ns, "its timestamps show that nothing waited there"
+
+
+def test_a_long_gap_at_the_receiver_may_be_an_outage_unless_the_packets_are_numbered() -> None:
+    """Of gaps that are much alike none is an outage, and the receiver's own program is known."""
+    ends_ms = np.array([300, 600, 900, 5_000, 5_300])
+    begin, end = ((ends_ms - length) * NS_PER_MS for length in (np.array([200, 200, 200, 4_000, 200]), 0))
+    think = SenderIdleGaps(begin, end, np.full(5, LimitSubtype.THINK.value))
+    seen = written()
+    unknown = np.full(len(seen.sends), NA, dtype=np.int64)
+    at_receiver = replace(seen, view=Viewpoint.RECEIVER, sends=replace(seen.sends, missing=unknown))
+    assert may_be_outages(at_receiver, think).tolist() == [False, False, False, True, False]
+    assert not may_be_outages(replace(at_receiver, sends=seen.sends), think).any(), "numbered: none is missing"
+    assert not may_be_outages(at_receiver, think._replace(part=np.full(5, LimitSubtype.PEER.value))).any()
+    assert not may_be_outages(replace(at_receiver, view=Viewpoint.SENDER), think).any()
+    alike = SenderIdleGaps(np.arange(5) * 10**10, np.arange(5) * 10**10 + 4 * 10**9, think.part)
+    assert not may_be_outages(at_receiver, alike).any()
 
 
 def test_full_segments_alone_show_no_writer() -> None:
-    whose = pace(written(small=MSS), NONE, NONE, NONE, NONE)
+    whose = pace(written(small=MSS), NONE, NONE, NONE, IDLE)
     assert not whose.writes.total_ns
     assert not whose.refuted.total_ns
 
@@ -94,14 +149,14 @@ def test_full_segments_alone_show_no_writer() -> None:
 def test_what_a_full_window_lets_go_is_not_the_writers() -> None:
     seen = written()
     full = Spans.of(np.array([0]), np.array([seen.end_ns]))
-    assert not pace(seen, full, NONE, NONE, NONE).writes.total_ns
-    assert not pace(seen, NONE, full, NONE, NONE).writes.total_ns
+    assert not pace(seen, full, NONE, NONE, IDLE).writes.total_ns
+    assert not pace(seen, NONE, full, NONE, IDLE).writes.total_ns
 
 
 @pytest.mark.parametrize("many", [1, 2, 7])
 def test_of_few_segments_nothing_is_said(many: int) -> None:
     seen = written(many=many)
-    assert not any(each.total_ns for each in pace(seen, NONE, NONE, NONE, NONE))
+    assert not any(each.total_ns for each in pace(seen, NONE, NONE, NONE, IDLE))
 
 
 def test_no_time_and_no_answers_are_no_pace() -> None:
@@ -109,7 +164,7 @@ def test_no_time_and_no_answers_are_no_pace() -> None:
     nothing = np.empty(0, dtype=np.int64)
     mute = replace(seen, answers=Answers(nothing, nothing, nothing, nothing, nothing, nothing > 0, nothing, nothing))
     for each in (replace(seen, end_ns=seen.opened_ns), replace(seen, floor_ns=0), mute):
-        pace(each, NONE, NONE, NONE, NONE)
+        pace(each, NONE, NONE, NONE, IDLE)
 
 
 def test_acks_that_wait_behind_an_upload_are_the_link_of_the_acks() -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pytest
 
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.packets.packet_delays import PacketDelays, may_be_full, packets_ahead
-from multitracer.diagnosis.queue_at_losses import _follows_overload, _unless_longest
+from multitracer.diagnosis.queue_at_losses import _follows_overload, _unless_longest, _waits_without_queue
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.recording.read import read
@@ -20,6 +21,8 @@ from tests.diagnosis.exchange import kinds as kinds_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from multitracer.diagnosis.diagnosis import Diagnosis
 
 SCENARIO = """
 limit_s = 60
@@ -127,3 +130,24 @@ def test_losses_soon_after_a_long_queue_are_those_of_a_managed_one(seed: int) ->
 def test_losses_of_pie_are_no_chance(fixture_folder: Path) -> None:
     found = diagnose(Transfer.of(read(fixture_folder / "causes" / "n210" / "session")))
     assert "random-loss" not in kinds_of(found)
+
+
+@pytest.mark.parametrize("is_queue", [False, True])
+def test_a_packet_that_did_not_wait_beside_a_loss_shows_that_there_was_no_queue(is_queue: bool) -> None:
+    """Wi-Fi lets packets out together: most wait, none for long; behind a queue all near the losses wait."""
+    many = 2_000
+    sent_ns = np.arange(many) * NS_PER_MS
+    late_ns = np.random.default_rng(7).uniform(0, 20, many) * NS_PER_MS
+    lost = np.arange(100, many, 190)
+    if is_queue:
+        for each in lost:
+            late_ns[each - 15 : each + 16] += 12 * NS_PER_MS
+    late_ns[0] = 0
+    none = np.empty(0, dtype=np.int64)
+    place = np.arange(many)
+    delays = PacketDelays(place, place, sent_ns, late_ns.astype(np.int64), 0, none, none, is_one_way=True)
+    carried = SimpleNamespace(sent_ns=sent_ns, round_trip_ns=20 * NS_PER_MS)
+    alone = cast("Diagnosis", SimpleNamespace(carried=carried))
+    told = _waits_without_queue(alone, delays, lost, np.ones(len(lost), dtype=bool), 0.0)
+    assert bool(np.isfinite(told).mean() > 0.5) is not is_queue
+    assert bool(np.isfinite(told).any()) is not is_queue

@@ -217,6 +217,17 @@ def test_a_satellite_keeps_its_path_for_some_seconds(seed: int) -> None:
     assert down <= changes[1] <= down + longer_ns / (5 * NS_PER_MS) + 1
 
 
+@pytest.mark.parametrize(("spread_ms", "changes"), [(2, [400, 800]), (20, [])])
+def test_a_path_of_two_seconds_is_one_if_its_delays_are_even(spread_ms: int, changes: list[int]) -> None:
+    """The queue of another flow is never so even; around the steps both are."""
+    sent_ns = np.arange(1_200) * 5 * NS_PER_MS
+    delay_ns = 20 * NS_PER_MS + np.random.default_rng(5).uniform(0, spread_ms * NS_PER_MS, len(sent_ns))
+    for step in (0, 400, 800, 1_200):
+        delay_ns[max(step - 10, 0) : step + 10] = 20 * NS_PER_MS
+    delay_ns[400:800] += 30 * NS_PER_MS
+    assert path_changes(sent_ns, delay_ns.astype(np.int64)).tolist() == changes
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_queue_that_fills_and_drains_is_no_other_path(seed: int) -> None:
     """A second flow fills the queue of a steady one for some seconds, and lets it drain."""

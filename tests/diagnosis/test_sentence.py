@@ -256,6 +256,12 @@ def test_what_is_named_beside_the_largest_limit_has_its_confidence() -> None:
     assert "The link was the limit for 47% (measured)." in told.sentence
 
 
+def test_parts_of_segments_that_the_kernel_holds_wait_by_nagles_algorithm() -> None:
+    told = explain(read(_RECORDINGS / "1020035-cellular-steady" / "session")).headline
+    assert "small segments waited 4.2 s for the ACK of a small one (Nagle's algorithm)" in told.sentence
+    assert told.help.startswith("TCP_NODELAY")
+
+
 def test_a_handshake_counts_the_syns_that_it_needed() -> None:
     told = explain(read(_RECORDINGS / "30049-syn-lost" / "session")).headline
     assert "it took 3.16 s, because the SYN was sent 4 times (" in told.sentence

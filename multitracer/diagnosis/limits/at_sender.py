@@ -216,10 +216,14 @@ def _lag_ns(transfer: Transfer, back: Pairs, rows: Array) -> Array:
     return np.maximum(chosen[last], 0)
 
 
-def _host_delay_ns(transfer: Transfer, is_syn: Array, rows: Array) -> Array:
-    """Return how long the sender's own host held each of `rows`, above the minimum, in ns; see `stamp_lag_ns`."""
+def _host_delay_ns(transfer: Transfer, is_syn: Array, rows: Array) -> Array | None:
+    """Return how long the sender's own host held each of `rows`, above the minimum, in ns; see `stamp_lag_ns`.
+
+    None without usable timestamps.
+    """
     own = transfer.sent[~is_syn[transfer.sent]]
-    return stamp_lag_ns(transfer.sender, own, sent_by_stamps(transfer.sender, own), rows)
+    by_stamps = sent_by_stamps(transfer.sender, own)
+    return None if by_stamps is None else stamp_lag_ns(transfer.sender, own, by_stamps, rows)
 
 
 class Opening(NamedTuple):

@@ -122,6 +122,23 @@ def idle_gaps(seen: Observed, still: IdleSpans) -> SenderIdleGaps:
     return _cut(seen, each, chosen, part, request)
 
 
+def may_be_outages(seen: Observed, idle: SenderIdleGaps) -> Array:
+    """Return which idle gaps of the sender, seen at the receiver, may have been outages as well: bool, shape (n,).
+
+    What ends a gap may have been sent before, and lost: only numbers of the sender's packets (IP identification) show
+    that it was not. Gaps that are as long as others are no outages, nor is the wait for the receiver's own program.
+    """
+    length_ns = idle.end - idle.begin
+    none = np.zeros(len(length_ns), dtype=bool)
+    if seen.view is not Viewpoint.RECEIVER or not len(length_ns) or (seen.sends.missing != NA).any():
+        return none
+    longest_ns = max(_TRIES_AT_RECEIVER * _SHORTEST_TIMEOUT_NS + seen.floor_ns, _UNLIKE * median(length_ns))
+    return np.asarray((length_ns > longest_ns) & np.isin(idle.part, (LimitSubtype.WRITES, LimitSubtype.THINK)))
+
+
+_UNLIKE = 4.0  # so many times as long as the typical one, a gap has a cause of its own. Not measured
+
+
 def _is_silent(seen: Observed, each: IdleGaps, empty_pipe: Array) -> Array:
     """Return which gaps are times without data to send: the application was idle (bool).
 
@@ -308,14 +325,21 @@ def outages(seen: Observed) -> FailedRetransmissionGaps:
 
 
 def _late(seen: Observed, tries: Array) -> Spans:
-    """Return the intervals from when an answer was due until it came, in which the timer sent again in vain."""
+    """Return the intervals from when an answer was due until it came, in which the timer sent again in vain.
+
+    An answer that the other capture shows to be lost was not late: what came in its place answers something else.
+    """
     time = seen.sends.time_ns[tries]
     before = seen.last_answer(time)
     acked = np.append(seen.answers.ack, 0)[before]
     beyond = np.searchsorted(seen.highest, acked, side="right")  # the first send that goes beyond
     due_ns = np.append(seen.sends.time_ns, seen.end_ns)[beyond] + seen.floor_ns
     came_ns = np.append(seen.answers.time_ns, seen.end_ns)[before + 1]
-    return Spans.of(np.minimum(due_ns, time), np.maximum(came_ns, time))
+    begin, end = np.minimum(due_ns, time), np.maximum(came_ns, time)
+    if seen.lost_answers_ns is None:
+        return Spans.of(begin, end)
+    lost = np.searchsorted(seen.lost_answers_ns, begin - seen.floor_ns) < np.searchsorted(seen.lost_answers_ns, time)
+    return Spans.of(begin[~lost], end[~lost])
 
 
 def _at_sender(seen: Observed) -> list[tuple[int, int, int, int]]:

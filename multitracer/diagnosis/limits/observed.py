@@ -218,8 +218,8 @@ class Observed:
     policer_of_arrivals: Policer | None = None
     """The policer that a receiver's capture shows; None if it shows none."""
     host_delay_ns: Array | None = None
-    """For each send, how long its own host held it after TCP made it, above the minimum, by its timestamp: ns. It is 0
-    without usable timestamps, and None in a receiver's capture, which cannot tell this from the delay of the path."""
+    """For each send, how long its own host held it after TCP made it, above the minimum, by its timestamp: ns. It is
+    None without usable timestamps, and in a receiver's capture, which cannot tell this from the delay of the path."""
 
     @cached_property
     def policing(self) -> Policing | None:

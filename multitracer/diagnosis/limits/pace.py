@@ -22,6 +22,7 @@ from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
+    from multitracer.diagnosis.limits.link import Busy
     from multitracer.diagnosis.limits.observed import Observed
     from multitracer.tables import Array
 
@@ -123,7 +124,7 @@ class _Clock(NamedTuple):
     """Most bursts were released by no ACK: a writer or a pacer released them."""
 
 
-def pace(seen: Observed, window: Spans, buffer: Spans, steady: Spans, link: Spans) -> Pace:
+def pace(seen: Observed, window: Spans, buffer: Spans, steady: Spans, link: Busy) -> Pace:
     """Return on whose clock data left.
 
     Parameters
@@ -133,7 +134,7 @@ def pace(seen: Observed, window: Spans, buffer: Spans, steady: Spans, link: Span
         When the advertised window, or the send buffer, was full: what ends such an interval is not the application.
     steady : Spans
         When the amount in flight was constant in each round trip.
-    link : Spans
+    link : Busy
         When the link seems to be busy.
     """
     acks, host, none = ack_queue(seen), own_queue(seen), Spans.none()
@@ -153,10 +154,11 @@ def pace(seen: Observed, window: Spans, buffer: Spans, steady: Spans, link: Span
     needed_ns = sent * (per_octet or 0.0)
     share = needed_ns / blocks.length_ns
     spare = share < _HALF
-    too_long, refuted, doubtful = spare & (link.overlap_ns(*blocks) > _CLAIM * needed_ns), none, none
+    too_long, refuted, doubtful = spare & (link.spans.overlap_ns(*blocks) > _CLAIM * needed_ns), none, none
     if too_long.any():
         returns, is_full = _returns(seen, blocks), window.total_ns >= _HALF * (seen.end_ns - seen.opened_ns)
-        full = window.union(constant) if is_full else constant
+        returns |= link.by_queue.overlap_ns(*blocks) < _HALF * link.spans.overlap_ns(*blocks)
+        full = (window.union(constant) if is_full else constant).union(buffer)
         if seen.view is Viewpoint.RECEIVER and released:  # it does not know the flight exactly
             full = full.union(steady)
         is_even = returns & (full.overlap_ns(*blocks) >= _HALF * blocks.length_ns)

@@ -19,6 +19,7 @@ from multitracer.diagnosis.limits.gaps import (
     SenderIdleGaps,
     idle_gaps,
     idle_spans,
+    may_be_outages,
     outages,
 )
 from multitracer.diagnosis.limits.link import Busy, busy
@@ -32,6 +33,9 @@ from multitracer.diagnosis.limits.windows import (
     full_buffer,
     full_congestion_window,
     full_window,
+    is_read_late,
+    is_spaced,
+    samples_in_full_window,
     slow_start,
     small_writes,
     steady_flight,
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.limits.observed import Observed
     from multitracer.tables import Array
 
+_MOSTLY = 0.5  # of the round trips, as in `windows`
 _REST = (Limit.SLOW_START, Limit.CONGESTION_WINDOW)
 _LASTING = (Limit.LINK, Limit.RECEIVER_WINDOW, Limit.SENDER_BUFFER)
 _IS_REST, _IS_LASTING = (np.array([each in some for each in Limit]) for some in (_REST, _LASTING))
@@ -81,6 +86,10 @@ class RuleEvidence:
     buffer: Spans
     cwnd: Spans
     steady: Spans
+    spaced: Spans
+    """When data left at one rate of the sender's host: a shaper's, or a pacer's."""
+    parts: Spans
+    """When a part of a segment was unsent, by the kernel's variables: Nagle's algorithm held it."""
     idle_gap: SenderIdleGaps
     slow: Spans
     missing: Spans
@@ -97,22 +106,30 @@ class RuleEvidence:
             steady = Spans.none() if is_known else steady_flight(seen, missing)
             out, hole, window = outages(seen), holes(seen, still), full_window(seen)
             buffer, cwnd, parts = full_buffer(seen), full_congestion_window(seen), small_writes(seen)
+        spaced = Spans.none()
         if seen.view is Viewpoint.RECEIVER and fills_window(seen, steady):
             window, steady = window._replace(spans=window.spans.union(steady)), Spans.none()
         link = link_of()
-        whose = pace(seen, window.spans, buffer, steady, link.spans)
-        whose = whose._replace(writes=whose.writes.union(parts))
+        if not seen.one_way and is_read_late(seen) and samples_in_full_window(seen) > _MOSTLY:
+            # the reader delays ACKs, too: round trips are no queue then
+            link = link.without(window.spans)
+        whose = pace(seen, window.spans, buffer, steady, link)
         link = link.without(whose.refuted).behind(whose.host, seen)
+        is_host_unseen = seen.host_delay_ns is None or whose.host.total_ns > 0  # its queue is shorter than a tick
+        if seen.view is Viewpoint.SENDER and is_host_unseen and is_spaced(seen, steady):
+            spaced, steady = steady, Spans.none()
         slow = slow_start(seen, link.spans, idle_gap.spans)
-        return cls(out, link, hole, window, buffer, cwnd, steady, idle_gap, slow, missing, still.unexplained, whose)
+        unknown = missing, still.unexplained
+        return cls(out, link, hole, window, buffer, cwnd, steady, spaced, parts, idle_gap, slow, *unknown, whose)
 
 
 def partition(seen: Observed, shown: RuleEvidence) -> Cells:
     """Return the limit at each moment from the begin to the end of the transfer."""
     spans = (
         shown.out.spans, shown.link.spans, shown.hole.spans, shown.window.spans, shown.window.zero,
-        shown.buffer, shown.steady, shown.slow, Spans(shown.idle_gap.begin, shown.idle_gap.end),
-        shown.missing, shown.unexplained, shown.out.late, shown.link.by_bucket, *shown.pace,
+        shown.buffer, shown.steady, shown.spaced, shown.parts, shown.slow,
+        Spans(shown.idle_gap.begin, shown.idle_gap.end), shown.missing, shown.unexplained, shown.out.late,
+        shown.link.by_bucket, *shown.pace,
     )  # fmt: skip
     last = seen.sends.time_ns[seen.fresh[-1:]]
     places: list[ArrayLike] = [
@@ -129,17 +146,20 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
     idle_gap = Spans(shown.idle_gap.begin, shown.idle_gap.end).which(begin)
     hole, out = shown.hole.spans.which(begin), shown.out.spans.which(begin)
     is_certain, none = begin < extended(shown.out.certain_end, 0)[out], LimitSubtype.NONE
+    is_idle = extended(may_be_outages(seen, shown.idle_gap), 0)[idle_gap] == 0
     doubtful = shown.pace.doubtful.holds(begin)
     if not seen.one_way and seen.writes_alone:  # one segment is no queue of its own, and lost ACKs look like one
         doubtful[:] = True
     rules: tuple[tuple[Spans | Array, Limit, Array | int, Array | bool], ...] = (
         (shown.slow, Limit.SLOW_START, none, True),
         (shown.steady, Limit.SENDER_BUFFER, none, False),
+        (shown.spaced, Limit.LINK, LimitSubtype.HOST, False),
         (shown.pace.even, Limit.APPLICATION, LimitSubtype.WRITES, False),
         (shown.pace.acks, Limit.LINK, LimitSubtype.ACKS, False),
         (shown.unexplained, Limit.UNKNOWN, none, True),
         (shown.pace.writes, Limit.APPLICATION, LimitSubtype.WRITES, True),
-        (idle_gap >= 0, Limit.APPLICATION, extended(shown.idle_gap.part, 0)[idle_gap], True),
+        (idle_gap >= 0, Limit.APPLICATION, extended(shown.idle_gap.part, 0)[idle_gap], is_idle),
+        (shown.parts, Limit.APPLICATION, LimitSubtype.NAGLE, True),
         (shown.pace.at_rate, Limit.LINK, none, False),
         (shown.pace.buffer, Limit.SENDER_BUFFER, none, seen.state is not None),
         (shown.buffer, Limit.SENDER_BUFFER, none, True),

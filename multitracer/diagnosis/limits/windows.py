@@ -37,6 +37,12 @@ _SMOOTHED = 5  # rounds: their median drops two heights that ticks misplaced. No
 _WOKEN_NS = 5 * NS_PER_MS  # a program that is woken writes within this time on a busy host. Not measured
 _SOON_NS = NS_PER_MS // 5  # on a quiet one: 0.02 to 0.16 ms in 12 of 13 refills of known send buffers
 _NEARLY_ALL = 0.8  # of such gaps: others end when a slow path to the program does. Not measured
+_FEWEST_SPACED, _NEARLY_FULL = 20, 0.98
+"""Minimum number of segments, and share of full ones, that show a shaper or a pacer. Not measured."""
+_EVEN, _SPACED = 0.25, 0.97
+"""Maximum difference of a gap per byte from the median, as part of it, and minimum share of such gaps: 1.00 behind nine
+shapers of one transfer, at most 0.94 of 56 others whose flight was constant."""
+_AT_ONCE_NS = NS_PER_MS // 2  # from an ACK to what it released (limits.md)
 _READ_LATE = 0.1
 """Part of the window's growth that comes without an ACK of new data: 0.24 to 0.97 of five slow readers, at most 0.02 of
 nine small receive buffers."""
@@ -182,6 +188,26 @@ def fills_window(seen: Observed, steady: Spans) -> bool:
     if not len(offered) or not len(flight):
         return False
     return bool(np.quantile(flight, _NEARLY_MOST) >= _NEAR_WINDOW * np.median(offered))
+
+
+def is_spaced(seen: Observed, steady: Spans) -> bool:
+    """Return whether full segments left at one rate, and no ACKs released them: a queue of the own host, or a pacer.
+
+    A full send buffer lets data go when an ACK comes. A shaper lets each go when there are tokens for it, and the
+    capture sees the data behind it.
+    """
+    chosen = seen.fresh[steady.holds(seen.sends.time_ns[seen.fresh])]
+    time, size = seen.sends.time_ns[chosen], (seen.sends.end - seen.sends.begin)[chosen]
+    came = seen.answers.time_ns[np.diff(seen.answers.ack, prepend=-1) > 0]
+    if len(chosen) <= _FEWEST_SPACED or float((size >= seen.mss_bytes).mean()) < _NEARLY_FULL:
+        return False
+    gap = np.diff(time)
+    per_octet, soon_ns = gap / size[1:], min(_AT_ONCE_NS, float(np.median(gap)) / 4)
+    typical = float(np.median(per_octet))
+    last = np.searchsorted(came, time, side="right") - 1
+    released = (last >= 0) & (time - np.append(came, 0)[last] <= soon_ns)
+    is_even = float((np.abs(per_octet - typical) <= _EVEN * typical).mean()) >= _SPACED
+    return typical > 0 and is_even and float(released.mean()) <= _NEARLY_ALL
 
 
 def _places(number: Array) -> tuple[Array, Array]:

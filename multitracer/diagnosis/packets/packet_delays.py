@@ -205,6 +205,9 @@ window has grown; on a slow link it is large."""
 _LASTS_NS = 3 * NS_PER_S
 """Time before and after a step over which the minimum delays are taken, in ns: a satellite keeps its path for 15 s, and
 no sender keeps a queue of one length for seconds. The time that limits.md names."""
+_SHORT_NS, _MOSTLY_EVEN = 3 * NS_PER_S // 2, 0.8
+"""A step that lasts for this time only counts if of the delays before and after it, in this time, at least the share
+`_MOSTLY_EVEN` differs from the minimum by less than `_EVEN` of the step: the queue of another flow is never so even."""
 _LASTS = 0.8
 """Minimum change of the minimum delay, before to after a step, as part of the step."""
 _KNOWN = 5
@@ -307,11 +310,13 @@ def path_changes(time_ns: Array, delay_ns: Array) -> Array:
     large = indexes(size > _JUMP_NS)
     if not len(large):
         return large
-    before = span_minimum(delay_ns, np.minimum(places(time_ns, time_ns[large] - _LASTS_NS), large), large + 1)
-    until = places(time_ns, time_ns[large + 1] + _LASTS_NS, "right")
-    after = span_minimum(delay_ns, large + 1, np.maximum(until, large + 2))
     step, size = step[large], size[large]
+    before, after = _minima_around(time_ns, delay_ns, large, _LASTS_NS)
     lasts = np.sign(step) * (after - before) >= _LASTS * size
+    near_before, near_after = _minima_around(time_ns, delay_ns, large, _SHORT_NS)
+    for i in np.flatnonzero(~lasts & (np.sign(step) * (near_after - near_before) >= _LASTS * size)).tolist():
+        if _is_even_around(time_ns, delay_ns, int(large[i]), float(size[i])):
+            lasts[i], before[i], after[i] = True, near_before[i], near_after[i]
     empty = np.maximum(delay_ns[large] - before, delay_ns[large + 1] - after) <= _EMPTY * size
     came_ns = np.diff(time_ns + delay_ns)
     one_ns = _ONE_MORE * np.quantile(came_ns[came_ns > 0], _NEAREST) if (came_ns > 0).any() else 0.0
@@ -334,6 +339,21 @@ def path_changes(time_ns: Array, delay_ns: Array) -> Array:
             ended = indexes(delay_ns[begin:end] < floor_ns - max(_JUMP_NS, _EMPTY * step_ns))[:1]
             changes += (begin + ended).tolist()
     return np.array(changes, dtype=np.int64)
+
+
+def _minima_around(time_ns: Array, delay_ns: Array, at: Array, width_ns: int) -> tuple[Array, Array]:
+    """Return the minimum delay in so much time before each step, which follows index `at`, and after it."""
+    since = np.minimum(places(time_ns, time_ns[at] - width_ns), at)
+    until = np.maximum(places(time_ns, time_ns[at + 1] + width_ns, "right"), at + 2)
+    return span_minimum(delay_ns, since, at + 1), span_minimum(delay_ns, at + 1, until)
+
+
+def _is_even_around(time_ns: Array, delay_ns: Array, at: int, size: float) -> bool:
+    """Return whether most delays shortly before a step, which follows index `at`, are alike, and those after it."""
+    since = int(np.searchsorted(time_ns, time_ns[at] - _SHORT_NS))
+    until = int(np.searchsorted(time_ns, time_ns[at + 1] + _SHORT_NS, side="right"))
+    sides = delay_ns[min(since, at) : at + 1], delay_ns[at + 1 : max(until, at + 2)]
+    return all(float(np.mean(side - side.min() <= _EVEN * size)) >= _MOSTLY_EVEN for side in sides)
 
 
 TRAIN = 3
