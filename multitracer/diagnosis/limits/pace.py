@@ -87,7 +87,7 @@ class Pace(NamedTuple):
     refuted: Spans
     """Delays show no queue: the application or the receiver's window set the pace; the link needed far less time."""
     doubtful: Spans
-    """Delays may show no queue: a writer or a pacer may have set the pace on a path whose delay varies."""
+    """Delays may show no queue: there is a writer, or no queue stands on a path whose delay varies by itself."""
     buffer: Spans
     """A full send buffer set the pace: the same amount was in flight, however long the round trip."""
     acks: Spans
@@ -120,8 +120,6 @@ class _Clock(NamedTuple):
     """That of a writer."""
     writer: Array
     """There is a writer whose data are seldom full segments, or seldom wait."""
-    alone: Array
-    """Most bursts were released by no ACK: a writer or a pacer released them."""
 
 
 def pace(seen: Observed, window: Spans, buffer: Spans, steady: Spans, link: Busy) -> Pace:
@@ -163,7 +161,7 @@ def pace(seen: Observed, window: Spans, buffer: Spans, steady: Spans, link: Busy
             full = full.union(steady)
         is_even = returns & (full.overlap_ns(*blocks) >= _HALF * blocks.length_ns)
         refuted = Spans.of(*blocks.where(too_long & (clock.writes | is_even)))
-        is_doubtful = (clock.writer & (per_octet is not None)) | (clock.alone & returns & _varies(seen, bursts))
+        is_doubtful = (clock.writer & (per_octet is not None)) | (returns & _varies(seen, bursts))
         doubtful = Spans.of(*blocks.where(too_long & is_doubtful))
     return Pace(
         writes=Spans.of(*blocks.where(clock.writes & spare)),
@@ -267,7 +265,6 @@ def _clock(seen: Observed, bursts: _Bursts, blocks: Spans, full: Spans) -> _Cloc
     untriggered, by_chance = _untriggered(seen, bursts, blocks)
     untriggered &= ~full.holds(end - 1)
     half_ns = _HALF * (1 - by_chance) * blocks.length_ns
-    alone = Spans.of(begin[untriggered], end[untriggered]).overlap_ns(*blocks) >= half_ns
 
     # how many bursts end small, and what the kernel had unsent
     in_block = blocks.which(np.minimum(end, seen.end_ns - 1))
@@ -280,7 +277,7 @@ def _clock(seen: Observed, bursts: _Bursts, blocks: Spans, full: Spans) -> _Cloc
     wrote = Spans.of(begin[own], end[own]).overlap_ns(*blocks) >= half_ns
     if _buffer_was_full(seen):
         wrote[:] = False
-    return _Clock(wrote & ~unsent, writer & ~unsent, alone)
+    return _Clock(wrote & ~unsent, writer & ~unsent)
 
 
 def _untriggered(seen: Observed, bursts: _Bursts, blocks: Spans) -> tuple[Array, Array]:
