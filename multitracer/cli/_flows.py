@@ -10,8 +10,12 @@ from multitracer.cli._messages import warn
 from multitracer.cli._output import replacing
 from multitracer.cli._plotting import write
 from multitracer.cli._reading import load
+from multitracer.diagnosis.largest import explain_largest, utilization_table
 from multitracer.figures.delivered import delivered_figure, rates_figure
+from multitracer.figures.efficiency import efficiency_figure
+from multitracer.figures.utilization import utilization_figure
 from multitracer.recording.deliveries import flow_curves, wtcp_flows
+from multitracer.recording.efficiency import efficiency_table
 from multitracer.recording.inputs import separate_inputs
 from multitracer.words import count, rate, size
 
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
     from multitracer.recording.recording import Recording
 
 KINDS = ("delivered", "rates")
+_MOST_NAMES = 4
+"""Sessions that the title of a page names."""
 _LISTED = 20
 """Flows of WTCP that a summary lists; the machine format lists all."""
 _HEADER = ("flow", "delivered", "packets", "retransmitted", "rate", "captured at")
@@ -53,6 +59,31 @@ def plot_flows(reading: InputChoice, kind: str, target: str, *, window_s: float 
     else:
         figure = delivered_figure(sessions, empty=empty, theme=theme)
     title = f"{kind}: {', '.join(dict.fromkeys(names))}"
+    with replacing(target) as temporary:
+        write(figure, temporary, title=title, theme=theme, as_json=target.endswith(".json"))
+
+
+def plot_use(reading: InputChoice, kind: str, target: str, *, size: int | None, theme: ThemeName) -> None:
+    """Write the figure of efficiency or utilization of one or several sessions to a file.
+
+    `size` selects transactions by the length of the message that is varied, in bytes.
+    """
+    if reading.connection is not None:
+        raise click.UsageError(
+            f"--connection cannot be used with --figure {kind}, which draws every transfer; omit --connection"
+        )
+    sessions = []
+    for inputs in separate_inputs(reading.inputs):
+        recording = load(reading, inputs=inputs, output=target)
+        table = efficiency_table(recording) if kind == "efficiency" else utilization_table(explain_largest(recording))
+        sessions.append((recording.name, table))
+    if kind == "efficiency":
+        figure = efficiency_figure(sessions, size, theme=theme)
+    else:
+        figure = utilization_figure(sessions, theme=theme)
+    names = list(dict.fromkeys(name for name, _ in sessions))
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    title = f"{kind}: {', '.join(names[:_MOST_NAMES])}{more}"
     with replacing(target) as temporary:
         write(figure, temporary, title=title, theme=theme, as_json=target.endswith(".json"))
 

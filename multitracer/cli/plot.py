@@ -12,7 +12,10 @@ from multitracer.cli._options import Wish, examples, named_page, pool_option
 from multitracer.cli._reading import InputChoice, reads_captures
 
 Theme = Literal["light", "dark"]
-_KINDS = ("rtt-size", "cdf", "environment", "panels", "handovers", "delivered", "rates", "channel")
+_KINDS = (
+    "rtt-size", "cdf", "environment", "panels", "efficiency", "utilization", "handovers", "delivered", "rates",
+    "channel",
+)  # fmt: skip
 
 
 @click.command(
@@ -29,6 +32,8 @@ _KINDS = ("rtt-size", "cdf", "environment", "panels", "handovers", "delivered", 
         "multitracer plot --figure rtt-size -o rtt.html cdpd-tcp/ cdpd-cc/",
         "multitracer plot --figure handovers -o handovers.html sample_traces/rehearsed-drive",
         "multitracer plot --figure environment --size 1024 cdpd-tcp/",
+        "multitracer plot --figure efficiency -o efficiency.html drive/",
+        "multitracer plot --figure utilization -o utilization.html sample_traces/download sample_traces/fig8-resets-vj",
         "multitracer plot --figure delivered -o delivered.html over-wtcp/ over-newreno/ over-vegas/",
         "multitracer plot --figure rates --window 5 cell/",
         "multitracer plot --figure channel -o power.html ray-1",
@@ -96,16 +101,18 @@ _KINDS = ("rtt-size", "cdf", "environment", "panels", "handovers", "delivered", 
     type=click.Choice(_KINDS),
     help="Kind of figure. For transactions of `measure run` (one folder or several): rtt-size (RTT "
     "against size), cdf (distribution of the RTT), environment (radio conditions, overlaid) and "
-    "panels (radio conditions, in panels). For a drive: handovers (throughput, or the series of "
-    "--series, around handovers). For flows of TCP and WTCP (one recording or several): delivered "
-    "(packets) and rates. For a scenario with a ray-traced radio, a file of `testbed channel`, or "
-    "a run over such a radio: channel (received power).",
+    "panels (radio conditions, in panels). For any sessions: efficiency (of each transaction, or else "
+    "of each transfer of TCP, with RTT and radio in bands) and utilization (how well transfers used "
+    "their link). For a drive: handovers (throughput, or the series of --series, around handovers). "
+    "For flows of TCP and WTCP (one recording or several): delivered (packets) and rates. For a "
+    "scenario with a ray-traced radio, a file of `testbed channel`, or a run over such a radio: "
+    "channel (received power).",
 )
 @click.option(
     "--size",
     type=click.IntRange(min=1),
     metavar="BYTES",
-    help="For environment and panels: message size to show, in bytes.",
+    help="For environment, panels and efficiency: message size to show, in bytes.",
 )
 @click.option(
     "--window",
@@ -152,6 +159,9 @@ def command(
         return
     if window_s is not None:
         raise click.UsageError("--window can be used only with --figure rates; add --figure rates, or omit --window")
+    if kind in ("efficiency", "utilization"):
+        _plot_use(reading, kind, size, target, wish, theme)
+        return
     if kind == "channel":
         from multitracer.cli._testbed import plot_channel
 
@@ -164,7 +174,7 @@ def command(
         click.echo(target)
         return
     if size is not None:
-        raise click.UsageError("--size can be used only with --figure environment or --figure panels")
+        raise click.UsageError("--size can be used only with --figure environment, panels or efficiency")
     _plot_connection(reading, target, direction, stack, wish, theme)
 
 
@@ -179,6 +189,19 @@ def _plot_flows(
             f"--series, --offset, --trend, --mark and --axis cannot be used with --figure {kind}; omit these options"
         )
     plot_flows(reading, kind, target, window_s=window_s, theme=theme)
+    click.echo(target)
+
+
+def _plot_use(reading: InputChoice, kind: str, size: int | None, target: str, wish: Wish, theme: Theme) -> None:
+    """Write the figure of how well transfers used their link, or of how much of what arrived was needed."""
+    from multitracer.cli._flows import plot_use
+
+    if wish != Wish() or (size is not None and kind == "utilization"):
+        options = "--series, --offset, --trend, --mark and --axis" if size is None else "--size"
+        raise click.UsageError(
+            f"{options} cannot be used with --figure {kind}; omit {'them' if size is None else 'it'}"
+        )
+    plot_use(reading, kind, target, size=size, theme=theme)
     click.echo(target)
 
 

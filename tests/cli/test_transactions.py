@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cli.program import call
+from tests.cli.program import ROOT, call
 from tests.recording.captures import Conversation, write_conversations
 from tests.transactions import cdpd_like, transactions, write_session
 
@@ -138,3 +138,34 @@ def test_captures_beside_transactions_are_in_the_way_only_of_one_folder_over_tcp
     assert "TCP connection" in call("analyze", folders["tcp"]).stdout
     assert "CentaurusComm  reply" in call("analyze", folders["centauruscomm"]).stdout
     assert "TCP over CentaurusComm" in call("analyze", *folders.values()).stdout
+
+
+def test_plot_draws_efficiency_and_utilization_of_any_sessions(folders: list[Path]) -> None:
+    sessions = [ROOT / "sample_traces" / "fig4-slow-start", ROOT / "sample_traces" / "load" / "lo.pcap.gz"]
+    call("plot", "--figure", "efficiency", *folders, *sessions, "-o", "efficiency.json")
+    titles = [each["text"] for each in json.loads(Path("efficiency.json").read_text())["layout"]["annotations"]]
+    assert [title.split(":")[0] for title in titles] == [
+        "<b>cdpd-tcp", "<b>cdpd-cc", "<b>fig4-slow-start", "<b>lo.pcap.gz",
+    ]  # fmt: skip
+    call("plot", "--figure", "utilization", *sessions, "-o", "utilization.json")
+    titles = [each["text"] for each in json.loads(Path("utilization.json").read_text())["layout"]["annotations"]]
+    assert titles[0].startswith("<b>Channel utilization of 1 transfer</b>")
+    assert titles[2].startswith("<b>Time in which the link was the limit, of 3 transfers</b>")
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "said"),
+    [
+        (("--figure", "utilization", "--size", "64"), 2, "--size cannot be used with --figure utilization; omit it"),
+        (("--figure", "efficiency", "--trend", "RTT"), 2, "--trend, --mark and --axis cannot be used with"),
+        (("--figure", "efficiency", "-c", "1"), 2, "--connection cannot be used with --figure efficiency"),
+        (("--figure", "efficiency", "--size", "65"), 1, "there is no transaction of 65 bytes; the sizes are 128, 256"),
+        (("--figure", "utilization"), 1, "no transfer of TCP whose use of the link is known"),
+    ],
+)
+def test_what_these_figures_cannot_draw_is_a_sentence(
+    folders: list[Path], options: tuple[str, ...], status: int, said: str
+) -> None:
+    done = call("plot", folders[0], *options, "-o", "nothing.html", status=status)
+    assert said in " ".join(done.stderr.split())
+    assert not Path("nothing.html").exists()

@@ -23,7 +23,9 @@ def test_each_bin_has_its_share_and_its_range_of_throughput() -> None:
     at = list(ranges.x).index(99)
     low, high = (ranges.y[at] - ranges.error_y.array[at], ranges.y[at] + ranges.error_y.array[at])
     assert (low, high) == pytest.approx((6.4, 8.0))
-    assert "4 transfers, 2 with a dropped call left out" in drawn.layout.title.text
+    text = " ".join(str(each.text) for each in drawn.layout.annotations).replace("<br>", " ")
+    assert "Channel utilization of 4 transfers" in text
+    assert "98 % or more in 3 of 4; rounded up, as in figure 6 of paper 004; 2 with a dropped call left out" in text
 
 
 def test_without_a_transfer_there_is_no_figure() -> None:
