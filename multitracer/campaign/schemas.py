@@ -137,6 +137,14 @@ TRANSFERS = Schema(
         ),
         *_reals(
             ("goodput_bps", "rate of new payload between the first and the last delivery", "bit/s"),
+            (
+                "efficiency",
+                "unique payload over payload that arrived at the receiver; null without a capture there",
+                "",
+            ),
+            ("efficiency_sent", "unique payload over payload that the sender sent; null without a capture there", ""),
+            ("utilization", "use of the channel, 0 to 1 (docs/lost_time.md); null without a log of the link", ""),
+            ("link_limited_share", "share of limits_total_s in which the link was the limit, 0 to 1", ""),
             ("rtt_min_ns", "smallest RTT sample", "ns"),
             ("rtt_p50_ns", "median of the RTT samples", "ns"),
             ("rtt_p95_ns", "95th percentile of the RTT samples", "ns"),

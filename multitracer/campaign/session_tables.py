@@ -24,6 +24,8 @@ from multitracer.diagnosis.drive import Drive
 from multitracer.diagnosis.largest import ConnectionDirection, Explained, explain_largest
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.errors import MultiTracerError
+from multitracer.recording.efficiency import transfer_bytes
+from multitracer.recording.places import places_of
 from multitracer.recording.radio_context import RadioContext
 from multitracer.recording.transactions import transactions_of
 from multitracer.schemas.mobility import JUDGED_HANDOVERS
@@ -157,9 +159,14 @@ def transfer_rows(recording: Recording, session: str, transfers: Explained) -> I
     transfers : Explained
         The explained transfers of the recording.
     """
+    explained = {way.number for way in transfers.diagnoses}
     for capture in recording.captures:
         for way, direction in _with_data(capture, transfers):
             row = _counted(capture, way, direction) | {"session": session}
+            if len(recording.captures) == 1 or way.number in explained:
+                number, reverse = way.number - capture.offset, way.reverse
+                counted = transfer_bytes(places_of(recording, capture, number, reverse=reverse))
+                row |= {"efficiency": counted.efficiency, "efficiency_sent": counted.efficiency_sent}
             diagnosis = transfers.diagnoses.get(way)
             yield row if diagnosis is None else row | _limits(diagnosis)
 
@@ -201,16 +208,18 @@ def _known(value: float | None) -> float | None:
 
 def _limits(diagnosis: Diagnosis) -> Row:
     """Return the seconds that each limit of a transfer took, in link time; empty if no limit is known."""
-    limited = diagnosis.limited
+    limited, used = diagnosis.limited, {"utilization": diagnosis.account.utilization}
     if limited.view is Viewpoint.NOWHERE:
-        return {"view": limited.view.label}
+        return used | {"view": limited.view.label}
     seconds = dict.fromkeys(LIMIT_COLUMNS.values(), 0.0)
     for share in limited.shares:
         seconds[LIMIT_COLUMNS[share.limit]] += share.seconds
     longest = max(LIMIT_COLUMNS, key=lambda each: seconds[LIMIT_COLUMNS[each]])
     costs = [each.cost_s for each in diagnosis.findings if not np.isnan(each.cost_s)]
     return {
+        **used,
         **seconds,
+        "link_limited_share": limited.link_limited_share,
         "limited_by": longest.label if limited.total_s > 0 else None,
         "view": limited.view.label,
         "limits_total_s": limited.total_s,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.analysis.not_tcp import content_records
 from multitracer.analysis.tunnels import tunnel_records
-from multitracer.schemas.tcp import GoodputBy, Initiator, RoundTrips
+from multitracer.schemas.tcp import GoodputBy, Initiator, RoundTrips, Vantage
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 from multitracer.words import count, no_formula, portable, rate, share
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Document
 
     Cell = int | float | str | None
+    LinkUses = Mapping[tuple[int, bool], tuple[float, float]]
+    """Values of `LINK_KEYS`, by number of the connection and direction; NaN where unknown."""
 
 SCHEMA = "multitracer.analyze/1"
 _NOTHING: Mapping[str, Document] = {}
@@ -68,7 +70,9 @@ CONNECTION_KEYS = (
     "syn_seen",
     "initiator_by",
 )
-_FURTHER = ("rtt_absent", *GOODPUT_KEYS)
+EFFICIENCY_KEYS = ("efficiency", "efficiency_sent")
+LINK_KEYS = ("utilization", "link_limited_share")
+_FURTHER = ("rtt_absent", *GOODPUT_KEYS, *EFFICIENCY_KEYS, *LINK_KEYS)
 _WAY_KEYS = (*DIRECTION_KEYS, *(f"rtt_ms_{key}" for key in RTT_KEYS), *_FURTHER)
 _WRITTEN_AS_THEY_ARE = {int, float, bool}
 """Types whose text in CSV is that of `str`."""
@@ -79,8 +83,10 @@ def write_json(
 ) -> None:
     """Write the document that docs/analyze.schema.json describes, a line for each connection.
 
-    `further` are additional members that the user requested; they precede the connections.
+    `further` are additional members that the user requested; they precede the connections. How a transfer used its
+    link is known of the largest ones, if the segments are in memory.
     """
+    uses = _link_uses(recording)
     files = [file_record(file) for capture in recording.captures for file in capture.tables.files]
     stream.write(f'{{"schema": {_json(SCHEMA)},\n"files": {_json(files)},\n')
     stream.write(f'"trust": {_json(recording.trust_document())},\n')
@@ -95,13 +101,22 @@ def write_json(
     stream.write('"connections": [')
     separator = "\n"
     for capture, numbers in chosen:
-        for record in connection_records(capture, numbers):
+        for record in connection_records(capture, numbers, uses):
             stream.write(separator + _json(record))
             separator = ",\n"
     stream.write("\n]}\n")
 
 
 _json = json.JSONEncoder(allow_nan=False).encode
+
+
+def _link_uses(recording: Recording) -> LinkUses:
+    """Return how the largest transfers used their link, if the segments are in memory."""
+    if not any(len(capture.tables.segments) for capture in recording.captures):
+        return {}
+    from multitracer.diagnosis.largest import link_uses  # slow to import
+
+    return {(way.number, way.reverse): use for way, use in link_uses(recording).items()}
 
 
 def _wtcp(recording: Recording) -> list[Document]:
@@ -116,10 +131,11 @@ def write_csv(stream: TextIO, recording: Recording, chosen: Chosen) -> None:
 
     A text that a spreadsheet would take for a formula is written with an apostrophe before it.
     """
+    uses = _link_uses(recording)
     stream.write(",".join([*CONNECTION_KEYS, *(f"{way}_{key}" for way in WAYS for key in _WAY_KEYS)]) + "\n")
     for capture, numbers in chosen:
         for begin, end in _chunks(capture, numbers):
-            _write_rows(stream, list(_columns(capture, begin, end).values()))
+            _write_rows(stream, list(_columns(capture, begin, end, uses).values()))
 
 
 def _write_rows(stream: TextIO, columns: list[list[Cell]]) -> None:
@@ -172,10 +188,10 @@ def file_record(file: SourceFile) -> Document:
     }
 
 
-def connection_records(capture: Capture, numbers: list[int] | None = None) -> Iterator[Document]:
+def connection_records(capture: Capture, numbers: list[int] | None, uses: LinkUses) -> Iterator[Document]:
     """Yield a record for each connection of a capture, or only for those with these numbers."""
     for begin, end in _chunks(capture, numbers):
-        columns = _columns(capture, begin, end)
+        columns = _columns(capture, begin, end, uses)
         first = zip(*(columns[key] for key in CONNECTION_KEYS), strict=True)
         ways = [zip(*(columns[f"{way}_{key}"] for key in _WAY_KEYS), strict=True) for way in WAYS]
         for row, *cells in zip(first, *ways, strict=True):
@@ -199,7 +215,7 @@ def _chunks(capture: Capture, numbers: list[int] | None) -> Iterator[tuple[int, 
         yield begin, min(begin + _CHUNK, len(capture))
 
 
-def _columns(capture: Capture, begin: int, end: int) -> dict[str, list[Cell]]:
+def _columns(capture: Capture, begin: int, end: int, uses: LinkUses) -> dict[str, list[Cell]]:
     """Return the values of the connections in rows `begin` to `end` - 1, by their column in CSV; None: unknown."""
     table, directions = capture.analysis.connections, capture.analysis.directions
     start_ns, end_ns = table["start_ns"][begin:end], table["end_ns"][begin:end]
@@ -222,7 +238,19 @@ def _columns(capture: Capture, begin: int, end: int) -> dict[str, list[Cell]]:
     for offset, way in enumerate(WAYS):
         values = {name: column[2 * begin + offset : 2 * end : 2] for name, column in directions.columns.items()}
         columns |= {f"{way}_{key}": column for key, column in _of_direction(values).items()}
+        own = (
+            [uses.get((capture.offset + row + 1, bool(offset)), _UNKNOWN) for row in range(begin, end)] if uses else []
+        )
+        for place, key in enumerate(LINK_KEYS):
+            columns[f"{way}_{key}"] = [_six_digits(use[place]) for use in own] if uses else [None] * (end - begin)
     return columns
+
+
+_UNKNOWN = (math.nan, math.nan)
+
+
+def _six_digits(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 6)
 
 
 def _of_direction(values: Mapping[str, Array]) -> dict[str, list[Cell]]:
@@ -240,6 +268,12 @@ def _of_direction(values: Mapping[str, Array]) -> dict[str, list[Cell]]:
     columns["goodput_bps"] = _where(is_known, values["goodput_bytes_per_s"], _bits)
     columns["goodput_s"] = _where(is_known, values["goodput_ns"], lambda ns: ns / NS_PER_S)
     columns["goodput_by"] = _cells(by, lambda code: GoodputBy(code).words)
+    from multitracer.analysis.series.throughput import unique_share  # beside the counting of a large capture
+
+    share = unique_share(values["unique_bytes"], values["payload_bytes"])
+    for key, vantage in zip(EFFICIENCY_KEYS, (Vantage.NEAR_RECEIVER, Vantage.NEAR_SENDER), strict=True):
+        is_there = (values["vantage"] == vantage.value) & (values["payload_bytes"] > 0)
+        columns[key] = _where(is_there.tolist(), share, lambda ratio: round(ratio, 6))
     return columns
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +13,7 @@ from multitracer.cli._reading import InputChoice, reads_captures
 if TYPE_CHECKING:
     from typing import TextIO
 
+    from multitracer.recording.inputs import Inputs
     from multitracer.recording.recording import Recording
 
 
@@ -73,6 +75,7 @@ def command(  # noqa: PLR0913  # each is an option
     """
     from multitracer.cli._output import page, text_output
     from multitracer.cli._reading import load, named_connections
+    from multitracer.recording.inputs import find_inputs
     from multitracer.recording.read import Need
 
     if as_json + as_csv + as_parquet > 1:
@@ -91,8 +94,9 @@ def command(  # noqa: PLR0913  # each is an option
     if as_parquet:
         _write_parquet(output or "", reading)
         return
-    need = Need.SEGMENTS if fairness else Need.NUMBERS
-    recording = load(reading, output=output, stream=False if fairness else stream, need=need)
+    inputs = find_inputs(*reading.inputs)
+    need = Need.SEGMENTS if fairness or ((as_json or as_csv) and not stream and _is_small(inputs)) else Need.NUMBERS
+    recording = load(reading, inputs=inputs, output=output, stream=False if fairness else stream, need=need)
     with text_output(output) as out:
         if form != "summary":
             _write(out, recording, reading, form, fairness=fairness)
@@ -105,6 +109,17 @@ def command(  # noqa: PLR0913  # each is an option
             from multitracer.cli._documents import show_fairness
 
             show_fairness(page(out), recording)
+
+
+_MOST_BYTES = 16 << 20
+"""Maximum size of captures, in bytes as stored, for which `analyze --json` computes the use of the link: it takes
+some seconds. Larger ones are counted without keeping their segments."""
+
+
+def _is_small(inputs: Inputs) -> bool:
+    """Return whether the captures are small enough to say how each transfer used its link."""
+    files = [Path(path) for point in inputs.points for path in point.paths]
+    return all(file.is_file() for file in files) and sum(file.stat().st_size for file in files) <= _MOST_BYTES
 
 
 def _wrote_transactions(reading: InputChoice, output: str | None, form: str, *, pool: bool) -> bool:

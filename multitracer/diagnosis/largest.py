@@ -92,6 +92,38 @@ def _way(diagnosis: Diagnosis) -> ConnectionDirection:
     return ConnectionDirection(place.number, bool(diagnosis.transfer.reverse))
 
 
+class LinkUse(NamedTuple):
+    """How well a transfer used its link; NaN where that is not known."""
+
+    utilization: float
+    link_limited_share: float
+
+
+MOST_PACKETS = 200_000
+"""Maximum number of packets of a session whose use of the link is computed beside other numbers: some seconds."""
+
+
+def link_uses(recording: Recording) -> dict[ConnectionDirection, LinkUse]:
+    """Return how the largest transfers used their link, at each capture point of a transfer; without warnings.
+
+    It is empty without segments in memory, or if the recording has more than `MOST_PACKETS` packets.
+    """
+    packets = sum(len(capture.tables.segments) for capture in recording.captures)
+    uses: dict[ConnectionDirection, LinkUse] = {}
+    if not 0 < packets <= MOST_PACKETS:
+        return uses
+    for number in distinct_connections(recording, MOST)[0][:MOST]:
+        try:
+            diagnosis = explain(recording, number)
+        except MultiTracerError:  # its packets have no times
+            continue
+        transfer = diagnosis.transfer
+        use = LinkUse(diagnosis.account.utilization, diagnosis.limited.link_limited_share)
+        for place in filter(None, (transfer.at_sender, transfer.at_receiver)):
+            uses[ConnectionDirection(place.number, bool(place.reverse))] = use
+    return uses
+
+
 def utilization_table(transfers: Explained) -> Table:
     """Return UTILIZATION: a row for each explained transfer, by begin."""
     rows = [_row(diagnosis) for diagnosis in transfers.diagnoses.values()]

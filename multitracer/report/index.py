@@ -11,6 +11,7 @@ from urllib.parse import quote
 import numpy as np
 
 from multitracer.errors import InputError
+from multitracer.recording.efficiency import transfer_bytes
 from multitracer.report.first_screen import axis_of
 from multitracer.report.headline_text import goodput_bps, loss, round_trip
 from multitracer.report.markup import Markup, element
@@ -114,8 +115,8 @@ def _section(rows: list[list[Markup]]) -> Markup:
 
 HEADS = (
     ("Report", False), ("Limit", False), ("Goodput", True), ("Over time", False), ("Round trip", True),
-    ("Loss", True), ("Radio", True), ("Trust", False), ("Start, UTC", True), ("Label", False),
-    ("Connections", True), ("Place", False),
+    ("Loss", True), ("Utilization", True), ("Link limit", True), ("Efficiency", True), ("Radio", True),
+    ("Trust", False), ("Start, UTC", True), ("Label", False), ("Connections", True), ("Place", False),
 )  # fmt: skip
 """Column titles of the index, and whether the column sorts by number."""
 _POWERS = ("Radio_rsrp", "Radio_rscp", "Radio_rssi")
@@ -144,7 +145,7 @@ def index_row(recording: Recording, answer: FirstScreenContent | None, *, title:
     start_ns = _start_ns(recording)
     return [
         element("td", element("a", printable(title), href=quote(page))),
-        *(_explained(answer) if answer is not None else [element("td")] * 5),
+        *(_explained(answer) if answer is not None else [element("td")] * 8),
         _radio(recording),
         element("td", trust or "no packets", class_=f"verdict {trust}".rstrip(), data_name="Trust"),
         _number(start_ns, "" if start_ns is None else moment(start_ns)[:_TO_SECONDS], name="Start, UTC"),
@@ -179,6 +180,23 @@ def _explained(answer: FirstScreenContent) -> Iterator[Markup]:
     known = (None, "") if trip is None else (trip.typical_ns, trip.words)
     yield _number(*known, name="Round trip")
     yield _number(lost.segments / max(lost.of, 1), lost.words, name="Loss", title=lost.name)
+    yield _share(diagnosis.account.utilization, name="Utilization", title="of the channel, by the log of the link")
+    shared = diagnosis.limited.link_limited_share
+    yield _share(shared, name="Link limit", title="share of this transfer's time in which the link was the limit")
+    transfer = diagnosis.transfer
+    counted = transfer_bytes((transfer.at_sender, transfer.at_receiver))
+    ratio = counted.efficiency if counted.arrived else counted.efficiency_sent
+    of, mark = (
+        ("arrived at the receiver", "") if counted.arrived else ("was sent: what arrived is not known", " (sent)")
+    )
+    yield _share(ratio, name="Efficiency", title=f"unique payload over payload that {of}", mark=mark, digits=2)
+
+
+def _share(value: float, *, name: str, title: str, mark: str = "", digits: int = 1) -> Markup:
+    """Return the table cell of a share from 0 to 1; empty for NaN."""
+    if np.isnan(value):
+        return _number(None, "", name=name)
+    return _number(value, f"{100 * value:.{digits}f} %{mark}", name=name, title=title)
 
 
 def _spark(answer: FirstScreenContent) -> Markup | None:

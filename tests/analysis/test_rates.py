@@ -13,10 +13,10 @@ from multitracer.analysis import analyse
 from multitracer.analysis.series.throughput import (
     default_window_ns,
     delivered,
-    efficiency_sent,
     goodput,
     throughput,
     trendline,
+    unique_share,
     wire_rate,
 )
 from multitracer.errors import InputError
@@ -103,9 +103,9 @@ def test_a_direction_without_payload_has_no_rate() -> None:
     assert len(goodput(table, reverse=True)) == 0
 
 
-def test_efficiency_is_bytes_once_over_bytes_sent_and_missing_without_any() -> None:
+def test_the_share_of_unique_bytes_is_missing_without_payload() -> None:
     directions = analyse(capture([*steady(3), Segment(0, 1, 1000)])).directions
-    efficiency = efficiency_sent(directions)
+    efficiency = unique_share(directions["unique_bytes"], directions["payload_bytes"])
     assert efficiency[0] == 0.75
     assert np.isnan(efficiency[1])
 

@@ -77,6 +77,16 @@ def test_limits_partition_the_time_of_a_transfer(place: Path, drives: Path) -> N
 _OTHER_TIMES = ("limits_total_s", "lost_time_s")
 
 
+def test_a_transfer_tells_how_it_used_its_link(place: Path) -> None:
+    run([str(SAMPLES / "fig4-slow-start"), str(SAMPLES / "cellular_upload")], place)
+    columns = ("utilization", "link_limited_share", "efficiency", "efficiency_sent")
+    rounded = ", ".join(f"round({name}, 4) AS {name}" for name in columns)
+    rows = _answer(place, f"SELECT {rounded} FROM transfers WHERE unique_bytes > 30000 ORDER BY unique_bytes")
+    (call,) = [row for row in rows if row["utilization"] is not None]
+    assert list(call.values()) == [0.7087, 0.7081, 1.0, 0.9667]
+    assert list(rows[-1].values()) == [None, 0.8987, 0.9998, 0.9804]
+
+
 def test_a_host_without_a_name_is_called_after_its_folder(place: Path, tmp_path: Path) -> None:
     """The path of this machine stood in a page that is sent to others."""
     for name in ("load", "rehearsal"):

@@ -297,3 +297,15 @@ def test_a_cell_of_csv_is_quoted_and_runs_no_formula() -> None:
         ["1", "'=1+1", "True", "0.1", "50 %, a"], ["2", 'a "b", c', "True", "", "50 %, a"],
         ["3", "100 %", "True", "1e-09", "50 %, a"], ["4", "", "True", "5.0", "50 %, a"],
     ]  # fmt: skip
+
+
+def test_a_direction_tells_efficiency_and_the_use_of_its_link() -> None:
+    """At the sender what was sent, at the receiver what arrived; the use of the link at both."""
+    sent, came = (each["forward"] for each in analyze(ROOT / "sample_traces" / "fig4-slow-start")["connections"])
+    assert (sent["efficiency"], sent["efficiency_sent"]) == (None, 0.966651)
+    assert (came["efficiency"], came["efficiency_sent"]) == (1.0, None)
+    assert [sent["utilization"], came["utilization"]] == [0.708669] * 2
+    upload = analyze(ROOT / "sample_traces" / "cellular_upload")["connections"][0]
+    assert upload["forward"]["utilization"] is None
+    assert upload["forward"]["link_limited_share"] == pytest.approx(0.899, abs=1e-3)
+    assert upload["reverse"]["link_limited_share"] is None

@@ -1,4 +1,4 @@
-"""Rates of one direction over time: goodput, throughput and wire rate; efficiency of the sender.
+"""Rates of one direction over time: goodput, throughput and wire rate; share of unique bytes.
 
 The series are moving averages, by default over the time of 16 segments at the mean rate (paper 002 used 100
 ms). A moving average changes only when bytes enter or leave the window. So each series is exact as a step
@@ -126,20 +126,26 @@ def wire_rate(
     return _rate(segments, rows, carried, window_ns, reverse=reverse)
 
 
-def efficiency_sent(directions: Table) -> Array:
-    """Return for each direction the unique bytes divided by the bytes sent; NaN where none were sent.
+def unique_share(unique_bytes: Array, payload_bytes: Array) -> Array:
+    """Return for each direction the unique bytes divided by all payload bytes; NaN without payload.
 
-    This is the efficiency that can be computed from a sender's trace (paper 000); 1 is ideal.
+    From a receiver's capture it is the efficiency of paper 000, from a sender's what is called `efficiency_sent`; 1 is
+    ideal.
+
+    Parameters
+    ----------
+    unique_bytes, payload_bytes : ndarray of int64, shape (n_directions,)
+        Columns of DIRECTIONS.
 
     Returns
     -------
     ndarray of float64, shape (n_directions,)
         Above 0, at most 1; or NaN.
     """
-    sent = directions["payload_bytes"].astype(np.float64)
-    sent[sent == 0] = np.nan
-    efficiency: Array = directions["unique_bytes"] / sent
-    return efficiency
+    payload = payload_bytes.astype(np.float64)
+    payload[payload == 0] = np.nan
+    share: Array = unique_bytes / payload
+    return share
 
 
 def _with_payload(segments: Table, *, reverse: bool) -> Array:
