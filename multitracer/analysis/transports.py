@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from multitracer.analysis.comparison.medians import MIN_VALUES, difference_interval, ratio_interval
+from multitracer.analysis.comparison.medians import MIN_VALUES, NO_ENDS, difference_interval, ratio_interval
 from multitracer.schemas.transactions import TRANSACTIONS
 from multitracer.tables import Column, Schema, Table
 from multitracer.units import NS_PER_S
@@ -40,6 +40,9 @@ PROTOCOLS = {"tcp": "TCP", "centauruscomm": "CentaurusComm", "wtcp": "WTCP"}
 """Names of the protocols for users."""
 SEED = 20_001_113
 """Seed of the bootstrap: the same table gives the same intervals, whatever else is analysed."""
+FEWEST = 6
+"""Minimum number of transactions a side, or of set-ups, for a factor and an interval in a sentence. Between 4 and 5 a
+side a test is possible, but one transaction more can change its result."""
 _MOST_TRANSPORTS = 64  # bounds the time and the page. Not measured
 _KEYS = ("protocol", "vary", "connection", "labels")
 
@@ -182,6 +185,14 @@ class Transport:
         known = dropped(table) | ~np.isnan(table["connect_s"])
         both = self.rtt_s(table)[known] + np.nan_to_num(table["connect_s"][known])
         return both if len(both) else None
+
+    def setups(self, table: Table) -> int:
+        """Return the number of measured set-ups that `with_setup_s` rests on."""
+        if self.protocol != "tcp":
+            return 0
+        if not self.sets_up_each:
+            return 0 if self.setup is None else self.setup.samples
+        return int(np.count_nonzero(~np.isnan(table["connect_s"])))
 
 
 def dropped(table: Table) -> Array:
@@ -557,6 +568,7 @@ COMPARISON = Schema(
         *_interval("ratio", "median RTT of the first over that of the second"),
         *_interval("difference", "median RTT of the first less that of the second", "s"),
         *_interval("setup_ratio", "the ratio where the first also sets up its connection"),
+        Column("setups", "int64", "set-ups of a connection that were measured; fewer than six have no interval"),
         Column("cdf_gap", "float64", "farthest distance of the CDFs; below 0 where the first is faster"),
         Column("cdf_gap_at_s", "float64", "RTT at which they are so far apart", "s"),
         Column("why", "U128", "why there is no ratio, or no interval"),
@@ -610,9 +622,11 @@ def compare(first: Transport, second: Transport) -> Table:
 def _row(first: Transport, second: Transport, size: int) -> dict[str, object]:
     tables = first.at(size), second.at(size)
     ours, theirs = np.sort(first.rtt_s(tables[0])), np.sort(second.rtt_s(tables[1]))
-    with_setup = first.with_setup_s(tables[0])
+    with_setup, setups = first.with_setup_s(tables[0]), first.setups(tables[0])
     gap, at_s = cdf_gap(ours, theirs)
     setup = EstimateInterval(*[float("nan")] * 3) if with_setup is None else _ratio(np.sort(with_setup), theirs)
+    if setups < FEWEST:  # the interval would be that of the RTT alone, as if their median were exact
+        setup = EstimateInterval(setup.value, *NO_ENDS)
     values = (("ratio", _ratio(ours, theirs)), ("difference", _difference(ours, theirs)), ("setup_ratio", setup))
     numbers = {f"{name}{end}": n for name, estimate in values for end, n in zip(_ENDS, estimate, strict=True)}
     return numbers | {
@@ -621,6 +635,7 @@ def _row(first: Transport, second: Transport, size: int) -> dict[str, object]:
         "dropped": int(np.isinf(ours).sum()),
         "other_count": len(theirs),
         "other_dropped": int(np.isinf(theirs).sum()),
+        "setups": setups,
         "cdf_gap": gap,
         "cdf_gap_at_s": at_s,
         "why": _transports_why(first, second, ours, theirs),

@@ -52,8 +52,10 @@ if TYPE_CHECKING:
 
 MARGIN = 0.05
 """Smallest difference that matters to a user: 5 %. Not measured."""
-_FEWEST = 4
-"""Minimum number of sessions per side: the most extreme order has a probability below 5 % by chance (2 of 70)."""
+_FEWEST = 6
+"""Minimum number of sessions per side for a factor and an interval in the headline. A test is possible from four on
+(the most extreme order of 4 and 4 has a probability of 2 in 70 by chance), but one session more can change its
+result."""
 _PAIRS = 6
 """Minimum number of pairs at one place and hour: by chance all agree with a probability below 5 % (2 of 64)."""
 _MAIN = (THROUGHPUT, GOODPUT, TRANSACTION, RTT)
@@ -78,20 +80,29 @@ def headline(comparison: SideDifferences, names: Names) -> str:
             "transactions nor RTT are known on both sides."
         )
     sentences = [_main(main, comparison, names)]
-    rest = [each for each in known if each.is_shown and each is not main]
+    rest = [each for each in known if _is_sure(each) and each is not main]
     sentences += [f"{_other(each, names)}." for each in rest if each.quantity.name in (RTT, LOSS)]
     return " ".join(sentences)
+
+
+def _is_sure(judged: Judged) -> bool:
+    """Return whether a difference is shown, by enough sessions for a sentence."""
+    return judged.is_shown and min(judged.sessions) >= _FEWEST
 
 
 def _main(main: Judged, comparison: SideDifferences, names: Names) -> str:
     value, low, high, _ = main.difference
     what = main.quantity.name
     sessions = sum(main.sessions)
-    if min(main.sessions) < _FEWEST or not math.isfinite(high) or low <= -1:
+    if min(main.sessions) < _FEWEST:
         return (
-            f"{names.second}'s {what} was {_sized(value)} than {names.first}'s in these {sessions} "
-            f"sessions. These are too few sessions for a significance test: it needs {_FEWEST} "
-            f"sessions per side, or {_PAIRS} pairs."
+            f"Whether {names.second}'s {what} differs from {names.first}'s cannot be told: it needs {_FEWEST} "
+            f"sessions per side, and one side has {min(main.sessions)}."
+        )
+    if not math.isfinite(high) or low <= -1:
+        return (
+            f"Whether {names.second}'s {what} differs from {names.first}'s cannot be told: these {sessions} sessions "
+            f"exclude no difference. Where places and hours are matched, it needs {_PAIRS} pairs."
         )
     if main.is_shown:
         is_slower = (value < 0) == (what in _IS_RATE)
@@ -149,7 +160,7 @@ def _limit(comparison: SideDifferences, names: Names, *, is_slower: bool) -> str
     more = [
         each
         for each in comparison.judged
-        if each.is_shown and each.quantity.name.startswith(LIMITED) and sign * each.difference.value > 0
+        if _is_sure(each) and each.quantity.name.startswith(LIMITED) and sign * each.difference.value > 0
     ]
     if not more:
         return ""

@@ -16,6 +16,7 @@ import numpy as np
 from multitracer import __version__
 from multitracer.analysis.transports import (
     DRAWS,
+    FEWEST,
     RADIO,
     compare,
     dropped,
@@ -54,7 +55,8 @@ _METHOD = (
     "that it is not averaged away; means are of the finished ones. Ratios are those of the medians; below "
     "1 the first was faster. The interval of a ratio or of a difference holds all those that are not refused "
     "at 5 % when transactions change sides by chance (a permutation test, from a fixed seed); with fewer "
-    f"than four on a side there is none. That of a median holds the middle 95 % of {DRAWS:,} bootstrap "
+    f"than four on a side there is none, nor with fewer than {FEWEST} set-ups for a ratio with set-up; a sentence "
+    f"needs {FEWEST} of each. That of a median holds the middle 95 % of {DRAWS:,} bootstrap "
     "resamples (percentiles). With set-up: each transaction's "
     "own connection where it had one, else the median of those that are known. The straight line goes "
     "through the medians (Theil and Sen), so that a size at which a transport breaks down does not bend "
@@ -381,7 +383,7 @@ def _verdict(row: Row, name: str) -> str:
         return "failed"
     if ratio == 0:
         return "other failed"
-    if row[f"{name}_low"] is None:
+    if row[f"{name}_low"] is None or min(row["count"], row["other_count"]) < FEWEST:
         return "too few"
     if row[f"{name}_high"] < 1:
         return "faster"
@@ -398,12 +400,21 @@ def _part(verdict: str, rows: list[Row], sizes: list[int], first: Transport, sec
     if verdict == "alike":
         return f"cannot be distinguished from {second.name} {where}"
     if verdict == "too few":
-        return f"has too few transactions {where} to be told from {second.name}"
+        return f"cannot be compared with {second.name} {where}: {_too_few(rows, name)}, and {FEWEST} are needed"
     if verdict == "failed":
         return f"failed {where} ({_lost(rows, '')})"
     if verdict == "other failed":
         return f"did not fail {where}, where {second.name} did ({_lost(rows, 'other_')})"
     return f"failed {where}, and so did {second.name}"
+
+
+def _too_few(rows: list[Row], name: str) -> str:
+    """Return what there are too few of for a factor: set-ups, or transactions of the side with fewer."""
+    setups = min(row["setups"] for row in rows)
+    if name == "setup_ratio" and setups < FEWEST:
+        return f"{count(setups, 'set-up')} of a connection {'was' if setups == 1 else 'were'} measured"
+    fewest = min(min(row["count"], row["other_count"]) for row in rows)
+    return f"{count(fewest, 'transaction')} of a size {'was' if fewest == 1 else 'were'} measured"
 
 
 def _range(values: list[float]) -> str:

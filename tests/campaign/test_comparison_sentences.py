@@ -58,12 +58,25 @@ def test_sides_are_alike_only_if_the_interval_says_so() -> None:
     )
 
 
-@pytest.mark.parametrize(("low", "high", "sessions"), [(-1, np.inf, 6), (-0.2, -0.1, 3)])
-def test_few_sessions_are_described_only(low: float, high: float, sessions: int) -> None:
-    words = says(judged("throughput", -0.12, low, high, sessions=sessions))
-    assert words.startswith(
-        f"B's throughput was 12 % lower than A's in these {2 * sessions} sessions. These are too few"
+@pytest.mark.parametrize("sessions", [1, 3, 5])
+def test_fewer_than_six_sessions_a_side_have_no_factor_and_no_interval(sessions: int) -> None:
+    rtt = judged("RTT", 0.2, 0.1, 0.3, shown=True, sessions=sessions)
+    words = says(judged("throughput", -0.12, -0.2, -0.1, shown=True, sessions=sessions), rtt)
+    assert words == (
+        "Whether B's throughput differs from A's cannot be told: it needs 6 sessions per side, and one side has "
+        f"{sessions}."
     )
+
+
+def test_an_interval_without_a_bound_has_no_factor() -> None:
+    words = says(judged("throughput", -0.12, -1, np.inf))
+    assert "%" not in words
+    assert "these 12 sessions exclude no difference" in words
+
+
+def test_a_limit_of_few_sessions_is_no_reason() -> None:
+    link = judged("limited by link", 0.31, 0.2, 0.41, shown=True, sessions=5)
+    assert says(SLOWER, link) == "B is 12 % (5 to 19 %) slower than A."
 
 
 def test_rtt_and_loss_that_are_shown_follow() -> None:
