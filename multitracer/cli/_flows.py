@@ -10,6 +10,7 @@ from multitracer.cli._messages import warn
 from multitracer.cli._output import replacing
 from multitracer.cli._plotting import write
 from multitracer.cli._reading import load
+from multitracer.cli._transactions import title_of
 from multitracer.diagnosis.largest import explain_largest, utilization_table
 from multitracer.figures.delivered import delivered_figure, rates_figure
 from multitracer.figures.efficiency import efficiency_figure
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from multitracer.recording.recording import Recording
 
 KINDS = ("delivered", "rates")
-_MOST_NAMES = 4
-"""Sessions that the title of a page names."""
 _LISTED = 20
 """Flows of WTCP that a summary lists; the machine format lists all."""
 _HEADER = ("flow", "delivered", "packets", "retransmitted", "rate", "captured at")
@@ -72,8 +71,8 @@ def plot_use(reading: InputChoice, kind: str, target: str, *, size: int | None, 
         raise click.UsageError(
             f"--connection cannot be used with --figure {kind}, which draws every transfer; omit --connection"
         )
-    sessions = []
-    for inputs in separate_inputs(reading.inputs):
+    sessions, chosen = [], separate_inputs(reading.inputs)
+    for inputs in chosen:
         recording = load(reading, inputs=inputs, output=target)
         table = efficiency_table(recording) if kind == "efficiency" else utilization_table(explain_largest(recording))
         sessions.append((recording.name, table))
@@ -81,11 +80,8 @@ def plot_use(reading: InputChoice, kind: str, target: str, *, size: int | None, 
         figure = efficiency_figure(sessions, size, theme=theme)
     else:
         figure = utilization_figure(sessions, theme=theme)
-    names = list(dict.fromkeys(name for name, _ in sessions))
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    title = f"{kind}: {', '.join(names[:_MOST_NAMES])}{more}"
     with replacing(target) as temporary:
-        write(figure, temporary, title=title, theme=theme, as_json=target.endswith(".json"))
+        write(figure, temporary, title=f"{kind}: {title_of(chosen)}", theme=theme, as_json=target.endswith(".json"))
 
 
 def show_wtcp(sheet: Page, recording: Recording) -> None:

@@ -17,8 +17,9 @@ import click
 from multitracer.analysis.transports import compare, pairs, size_statistics, transports_of
 from multitracer.cli._messages import warn
 from multitracer.cli._output import check_output, replacing
-from multitracer.errors import InputError
+from multitracer.errors import InputError, MultiTracerError
 from multitracer.recording.inputs import separate_inputs
+from multitracer.recording.read import read
 from multitracer.recording.recording import Recording
 from multitracer.recording.transactions import LAYER, is_over_tcp, sources_of
 from multitracer.recording.window import EVERYTHING
@@ -92,12 +93,20 @@ def read_transports(
 ) -> tuple[list[Transport], list[str]]:
     """Return the transactions of the sessions by transport, and the reasons why sessions are not used.
 
+    Parameters
+    ----------
+    sessions : sequence of Inputs
+    pool : bool
+        See `transports_of`.
+    some : bool
+        Whether transactions are required, with their efficiency by the captures of both hosts.
+
     Raises
     ------
     InputError
         If transactions are required and there are none.
     """
-    recordings = list(map(Recording, sessions))
+    recordings = [_with_captures(session) if some else Recording(session) for session in sessions]
     transports = transports_of([each for recording in recordings for each in sources_of(recording)], pool=pool)
     notes = [sentence for recording in recordings for sentence in recording.warnings]
     for sentence in notes:
@@ -107,6 +116,18 @@ def read_transports(
             f"{sessions[0].name}: this session contains no finished transaction; start `measure run` again to continue"
         )
     return transports, notes
+
+
+def _with_captures(session: Inputs) -> Recording:
+    """Return a session with its captures, if they can tell the efficiency of its transactions."""
+    if len(session.points) < 2 or not is_over_tcp(session):
+        return Recording(session)
+    try:
+        return read(session)
+    except MultiTracerError as error:
+        recording = Recording(session)
+        recording.warn_once(f"{error}; the efficiency of transactions over TCP is that of the senders")
+        return recording
 
 
 def title_of(sessions: Sequence[Inputs]) -> str:

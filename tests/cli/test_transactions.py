@@ -140,6 +140,21 @@ def test_captures_beside_transactions_are_in_the_way_only_of_one_folder_over_tcp
     assert "TCP over CentaurusComm" in call("analyze", *folders.values()).stdout
 
 
+def test_the_efficiency_over_tcp_is_that_of_captures_at_both_hosts(tmp_path: Path) -> None:
+    """Of the same transactions without captures it is what the senders counted."""
+    wishes = ["--over", "cdpd", "--virtual", "--protocol", "tcp", "--vary", "reply", "--sizes", "4096"]
+    for folder, more in (("both", ["--capture"]), ("neither", [])):
+        call("measure", "run", *wishes, *more, "--sessions", "12", "-o", tmp_path / folder)
+    call("measure", "run", *wishes, "--sessions", "2", "-o", tmp_path / "other")
+    documents = [json.loads(call("analyze", "--json", folder, "other").stdout) for folder in ("both", "neither")]
+    arrived, sent = (document["sizes"][0]["efficiency"] for document in documents)
+    assert sent < arrived < 1
+    call("plot", "--figure", "environment", "both", "-o", "both.json")
+    assert '"Efficiency"' in Path("both.json").read_text()
+    call("plot", "--figure", "environment", "neither", "-o", "neither.json")
+    assert '"Efficiency (sent)"' in Path("neither.json").read_text()
+
+
 def test_plot_draws_efficiency_and_utilization_of_any_sessions(folders: list[Path]) -> None:
     sessions = [ROOT / "sample_traces" / "fig4-slow-start", ROOT / "sample_traces" / "load" / "lo.pcap.gz"]
     call("plot", "--figure", "efficiency", *folders, *sessions, "-o", "efficiency.json")
