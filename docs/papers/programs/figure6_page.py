@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 PAGE = ROOT / "docs" / "papers" / "utilization.md"
 PICTURE = ROOT / "docs" / "papers" / "images" / "utilization.png"
-_WIDTH_PX, _HEIGHT_PX = 860, 480
+_WIDTH_PX = 860
+_MARGIN_PX = 16
+"""Margin of a page in Chromium: 8 pixels above and below."""
 _WORST = 95
 _S_PER_H = 3_600
 _EARLY_S = 10
@@ -74,7 +76,7 @@ def draw() -> None:
     with tempfile.TemporaryDirectory() as folder, Browser(Path(folder) / "profile") as browser:
         page = Path(folder) / "figure6.html"
         drawn.write_html(page, include_plotlyjs=True, config={"displayModeBar": False})
-        browser.resize(_WIDTH_PX, _HEIGHT_PX)
+        browser.resize(_WIDTH_PX, drawn.layout.height + _MARGIN_PX)
         browser.open(page)
         browser.evaluate("new Promise((done) => setTimeout(done, 500))")
         browser.screenshot(PICTURE)
