@@ -75,7 +75,7 @@ def plot_use(reading: InputChoice, kind: str, target: str, *, size: int | None, 
     for inputs in chosen:
         recording = load(reading, inputs=inputs, output=target)
         table = efficiency_table(recording) if kind == "efficiency" else utilization_table(explain_largest(recording))
-        sessions.append((recording.name, table))
+        sessions.append((recording.name, table.within(*recording.bounds_ns, column="begin_ns")))
     if kind == "efficiency":
         figure = efficiency_figure(sessions, size, theme=theme)
     else:

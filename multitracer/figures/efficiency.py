@@ -280,6 +280,8 @@ def _explanation(group: _Group) -> str:
         listed = ", ".join(missing[:-1]) + " or " * (len(missing) > 1) + missing[-1]
         words.append(f"no log has {listed.replace('Cell', 'cell')} for them")
     words += [f"the first {_MOST:,} are drawn"] if len(table) > _MOST else []
+    left_out = table.provenance.get("left_out", 0)
+    words += [f"{left_out:,} transfers with fewer bytes are left out"] if left_out else []
     text = "; ".join(words)
     return f"{text[0].upper()}{text[1:]}."
 

@@ -100,14 +100,22 @@ def efficiency_table(recording: Recording) -> Table:
     ----------
     recording : Recording
         Read with its segments. Of each connection the direction with more bytes is a transfer.
+
+    Returns
+    -------
+    Table
+        `left_out` of its provenance is the number of transfers that it does not have, those with fewest bytes.
     """
+    left_out = 0
     if logged := transactions_of(recording):
         rows = [_of_transaction(row) | {"host": log.host} for log, table in logged for row in table.rows()]
     else:
         numbers, _ = distinct_connections(recording, MOST)
         rows = [_of_transfer(recording, number) for number in numbers[:MOST]]
+        left_out = len(numbers) - len(rows)
     rows.sort(key=lambda row: row["begin_ns"])
-    return Table(EFFICIENCY, {c.name: np.array([row[c.name] for row in rows], dtype=c.dtype) for c in EFFICIENCY})
+    columns = {c.name: np.array([row[c.name] for row in rows], dtype=c.dtype) for c in EFFICIENCY}
+    return Table(EFFICIENCY, columns, {"left_out": left_out})
 
 
 def _of_transfer(recording: Recording, number: int) -> Row:

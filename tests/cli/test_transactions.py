@@ -168,6 +168,13 @@ def test_plot_draws_efficiency_and_utilization_of_any_sessions(folders: list[Pat
     assert titles[2].startswith("<b>Time in which the link was the limit, of 3 transfers</b>")
 
 
+def test_efficiency_of_a_part_of_a_session_can_be_drawn(folders: list[Path]) -> None:
+    call("plot", "--figure", "efficiency", folders[1], "-o", "all.json")
+    call("plot", "--figure", "efficiency", folders[1], "--to", "2026-11-18T11:10:00", "-o", "part.json")
+    counts = [len(json.loads(Path(name).read_text())["data"][0]["customdata"]) for name in ("all.json", "part.json")]
+    assert 0 < counts[1] < counts[0] == 700
+
+
 @pytest.mark.parametrize(
     ("options", "status", "said"),
     [

@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 
 import multitracer as mt
+from multitracer.recording import efficiency
+from multitracer.recording.read import read
 from tests.cli.program import call
 from tests.conftest import ROOT
+from tests.recording.captures import MS, START_NS, Conversation, write_conversations
 from tests.transactions import transactions, write_session
 
 if TYPE_CHECKING:
@@ -107,6 +110,16 @@ def test_all_that_arrived_is_that_of_some_transaction(measured: Path) -> None:
     own = directions.query("(host == 'fixed' and not reverse) or (host == 'mobile' and reverse)")
     count = len(mt.open(measured).transactions)
     assert 0 < own["payload_bytes"].sum() - arrived < 300 * count
+
+
+def test_a_capture_of_many_connections_has_the_largest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(efficiency, "MOST", 2)
+    large = Conversation(lost=(2,))
+    small = (
+        Conversation(sport=port, segments=2, start_ns=START_NS + (port - 40_000) * MS) for port in (40_001, 40_002)
+    )
+    table = efficiency.efficiency_table(read(write_conversations(tmp_path / "a.pcap", large, *small)))
+    assert (len(table), table.provenance["left_out"], table["connection"][0]) == (2, 1, 1)
 
 
 def test_without_captures_the_senders_counts_are_used(tmp_path: Path) -> None:
