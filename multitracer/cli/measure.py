@@ -98,8 +98,9 @@ def command() -> None:
 )
 @click.option(
     "--listen", multiple=True, default=("127.0.0.1:5100",), show_default=True,
-    metavar="HOST:PORT|serial:PATH",
-    help="Address to listen on; port 0 selects a free port. Repeatable for serial lines.",
+    metavar="HOST:PORT|LINE",
+    help="Address to listen on; port 0 selects a free port. A line is serial:PATH, rfcomm:CHANNEL or unix:PATH; "
+        "repeatable for lines.",
 )  # fmt: skip
 @click.option(
     "-o", "--output", "folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
@@ -158,7 +159,11 @@ def _show_warnings(warnings: list[str]) -> None:
 @click.option(
     "--protocol", type=click.Choice(["tcp", "centauruscomm", "wtcp"]), help="Transport protocol of the messages."
 )
-@click.option("--server", metavar="HOST:PORT|serial:PATH", help="Address at which `measure serve` listens.")
+@click.option(
+    "--server",
+    metavar="HOST:PORT|LINE",
+    help="Address at which `measure serve` listens; a line is serial:PATH, rfcomm:DEVICE/CHANNEL or unix:PATH.",
+)
 @click.option("--vary", type=click.Choice(["request", "reply"]), help="Message (request or reply) whose size varies.")
 @click.option(
     "--sizes",
@@ -265,7 +270,11 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
 @click.option(
     "--protocol", type=click.Choice(["tcp", "centauruscomm", "wtcp"]), help="Transport protocol of the messages."
 )
-@click.option("--server", metavar="HOST:PORT|serial:PATH", help="Address at which `measure serve` listens.")
+@click.option(
+    "--server",
+    metavar="HOST:PORT|LINE",
+    help="Address at which `measure serve` listens; a line is serial:PATH, rfcomm:DEVICE/CHANNEL or unix:PATH.",
+)
 @click.option(
     "--vary",
     type=click.Choice(["request", "reply"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from multitracer.endpoints import host_port
 from multitracer.errors import LocalProtocolError, RemoteProtocolError
 from multitracer.measure.exchange import (
     GOODBYE,
@@ -198,8 +199,8 @@ _LONGEST_MS = 600_000
 
 
 def _name_of(address: Address) -> str:
-    """Return host:port, or line:station for a serial line."""
-    return ":".join(map(str, address)) if isinstance(address, tuple) else str(address)
+    """Return HOST:PORT, or line:station for a serial line."""
+    return host_port(str(address[0]), address[1]) if isinstance(address, tuple) else str(address)
 
 
 class _Client:

@@ -136,7 +136,7 @@ class DatagramIntake:
                 errors.append(error)
                 continue
             self._read += 1
-            self._sort(octets, address[:2], now_ns)
+            self._sort(octets, _peer(address), now_ns)
         return errors
 
     def take(self) -> ArrivedDatagram | None:
@@ -203,6 +203,13 @@ class DatagramIntake:
         for source in _sources_of(address)[1:]:
             if source in self._counts:
                 self._counts[source] = max(0, self._counts[source] - number)
+
+
+def _peer(address: tuple[str, int] | tuple[str, int, int, int]) -> Address:
+    """Return host and port of a peer, a link-local host of IPv6 with its interface: else no answer finds it."""
+    if len(address) == 4 and address[3]:
+        return f"{address[0]}%{socket.if_indextoname(address[3])}", address[1]
+    return address[0], address[1]
 
 
 def _sources_of(address: Address) -> tuple[Hashable, Hashable, Hashable]:

@@ -196,6 +196,22 @@ def receipt_for(goodbye: Words, served: Served) -> bytes:
 # A server's side of one TCP connection, over any TCP: replies, receipts, and the record of both.
 
 
+class ServerDialogue(Protocol):
+    """What a server of connections asks of its side of one connection."""
+
+    unsent: bytes
+    """Octets to send; the sender removes what it has sent."""
+    has_asked: bool
+    """Whether this client has sent a request; until then it may be closed first."""
+    messages: int
+    """Number of complete messages that arrived."""
+    completed: int
+    """Number of transactions whose good-bye arrived."""
+
+    def hear(self, octets: bytes) -> None:
+        """Process octets that arrived; raise RemoteProtocolError if the client violates the exchange."""
+
+
 class Dialogue:
     """One client's transactions on one connection.
 

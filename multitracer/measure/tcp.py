@@ -10,6 +10,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
+from multitracer.endpoints import host_port
 from multitracer.errors import RemoteProtocolError
 from multitracer.measure.endpoint import SteadyClock, bound_socket
 from multitracer.measure.exchange import (
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from multitracer.measure.exchange import TransportConnection
     from multitracer.measure.outcome import ContextOf
     from multitracer.measure.plan import Transaction
+    from multitracer.measure.server import ServerDialogue
 
 # The client over TCP, that of the kernel or another one.
 
@@ -197,7 +199,7 @@ _BACKLOG = 64
 class _Connection:
     """One client."""
 
-    def __init__(self, accepted: socket.socket, host: str, dialogue: Dialogue, now_ns: int) -> None:
+    def __init__(self, accepted: socket.socket, host: str, dialogue: ServerDialogue, now_ns: int) -> None:
         self.socket = accepted
         self.host = host
         self.dialogue = dialogue
@@ -250,9 +252,18 @@ class TcpServer:
         Where to listen.
     folder : Path, optional
         Where transactions are recorded.
+    dialogue : callable, optional
+        Makes the server's side of an accepted connection with a client of this name; by default one of transactions.
     """
 
-    def __init__(self, bind: tuple[str, int], *, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        bind: tuple[str, int],
+        *,
+        folder: Path | None = None,
+        dialogue: Callable[[socket.socket, str], ServerDialogue] | None = None,
+    ) -> None:
+        self._dialogue = dialogue or self._transactions
         self._clock = SteadyClock()
         self.warnings: list[str] = []
         self.records = TransactionLog(folder, self._clock, warn=self.warnings.append)
@@ -330,9 +341,11 @@ class TcpServer:
             return
         accepted.setblocking(False)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        name, info = f"{address[0]}:{address[1]}", partial(tcp_info, accepted)
-        dialogue = Dialogue(name, records=self.records, clock=self._clock, info=info)
+        dialogue = self._dialogue(accepted, host_port(*address[:2]))
         self._connections[accepted.fileno()] = _Connection(accepted, address[0], dialogue, now_ns)
+
+    def _transactions(self, accepted: socket.socket, name: str) -> Dialogue:
+        return Dialogue(name, records=self.records, clock=self._clock, info=partial(tcp_info, accepted))
 
     def _warn_exhausted(self, error: OSError) -> None:
         if not self._was_exhausted:

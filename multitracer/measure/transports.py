@@ -1,7 +1,8 @@
-"""Makes clients and servers from the user's names (HOST:PORT, serial:PATH, tcp, centauruscomm, wtcp)."""
+"""Makes clients and servers from the user's names (HOST:PORT, serial:PATH, rfcomm:…, tcp, centauruscomm, wtcp)."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from dataclasses import dataclass, replace
@@ -9,10 +10,12 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
+from multitracer.endpoints import host_port as host_port_text
 from multitracer.errors import InputError
 from multitracer.measure.centaurus import CentaurusClient, CentaurusServer, class_of
 from multitracer.measure.endpoint import BAUD, SerialEndpoint, SerialLine, UdpEndpoint, resolved
 from multitracer.measure.exchange import GOODBYE, HELLO, MAX_MESSAGE_BYTES, RECEIPT, REPLY, REQUEST, KernelConnection
+from multitracer.measure.stream import ListeningLine, connected_line, stream_address
 from multitracer.measure.tcp import TcpClient, TcpServer
 from multitracer.measure.wtcp import WtcpClientStream, WtcpServer
 from multitracer.protocols.centaurus.level1_serial import SerialMaster, SerialSlave
@@ -25,9 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from multitracer.measure.endpoint import Line
     from multitracer.measure.outcome import Client, ContextOf
     from multitracer.measure.plan import ProtocolName
     from multitracer.measure.server import MeasureServer
+    from multitracer.measure.stream import StreamAddress
 
 T = TypeVar("T")
 _HOST_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*):(?P<port>\d{1,5})")
@@ -97,17 +102,29 @@ def host_port(text: str) -> tuple[str, int]:
     """
     match = _HOST_PORT.fullmatch(text)
     if match is None or int(match["port"]) > 65_535:
-        raise InputError(f"{text}: the address must be HOST:PORT or serial:PATH, for example 127.0.0.1:5100")
+        raise InputError(
+            f"{text}: the address must be HOST:PORT or serial:PATH, for example 127.0.0.1:5100; an IPv6 "
+            "address stands in brackets, [2001:db8::1]:5100"
+        )
     return match["host"].strip("[]") or "127.0.0.1", int(match["port"])
 
 
-def _serial_path(text: str) -> str | None:
-    return text.removeprefix(_SERIAL) if text.startswith(_SERIAL) else None
+def _is_line(text: str) -> bool:
+    """Return whether an address names a serial line or a stream."""
+    return text.startswith(_SERIAL) or stream_address(text) is not None
+
+
+def _line(text: str, baud: int, of_stream: Callable[[StreamAddress, int], Line]) -> Line | None:
+    """Return the line that an address names, opened; None for HOST:PORT."""
+    if text.startswith(_SERIAL):
+        return SerialLine(text.removeprefix(_SERIAL), baud)
+    stream = stream_address(text)
+    return None if stream is None else of_stream(stream, baud)
 
 
 def _not_serial(protocol: ProtocolName, text: str) -> InputError:
     name = protocol.upper()
-    return InputError(f"{text}: {name} needs HOST:PORT; use --protocol centauruscomm on a serial line")
+    return InputError(f"{text}: {name} needs HOST:PORT; use --protocol centauruscomm on a serial line or a stream")
 
 
 def client(protocol: ProtocolName, server: str, *, run: int, timeout_s: float, options: TransportOptions) -> Client:
@@ -158,7 +175,7 @@ def _tcp_client(server: str, run: int, timeout_s: float, options: TransportOptio
 def _tcp_server(listen: Sequence[str], folder: Path | None, options: TransportOptions) -> tuple[MeasureServer, str]:
     del options
     tcp = TcpServer(_one_address("tcp", listen), folder=folder)
-    return tcp, "{}:{}".format(*tcp.address)
+    return tcp, host_port_text(*tcp.address)
 
 
 # --- WTCP ---
@@ -171,19 +188,19 @@ def _wtcp_client(server: str, run: int, timeout_s: float, options: TransportOpti
 
 def _wtcp_server(listen: Sequence[str], folder: Path | None, options: TransportOptions) -> tuple[MeasureServer, str]:
     wtcp = WtcpServer(_one_address("wtcp", listen), options.wtcp(), folder=folder)
-    return wtcp, "{}:{}".format(*wtcp.address)
+    return wtcp, host_port_text(*wtcp.address)
 
 
 def _host_alone(protocol: ProtocolName, server: str) -> tuple[str, int]:
     """Return the numerical address of a server; refuse a serial line."""
-    if _serial_path(server) is not None:
+    if _is_line(server):
         raise _not_serial(protocol, server)
     return resolved(*host_port(server))
 
 
 def _one_address(protocol: ProtocolName, listen: Sequence[str]) -> tuple[str, int]:
-    """Return the only address of a server; refuse several addresses and serial lines."""
-    if [_serial_path(text) for text in listen] != [None]:
+    """Return the only address of a server; refuse several addresses and lines."""
+    if len(listen) != 1 or _is_line(listen[0]):
         raise _not_serial(protocol, ", ".join(listen))
     return host_port(listen[0])
 
@@ -192,11 +209,11 @@ def _one_address(protocol: ProtocolName, listen: Sequence[str]) -> tuple[str, in
 
 
 def _centaurus_client(server: str, run: int, timeout_s: float, options: TransportOptions) -> Client:
-    path = _serial_path(server)
     config = options.config(REPLY, RECEIPT)
-    if path is not None:
+    line = _line(server, options.baud, connected_line)
+    if line is not None:
         slave = SerialSlave(_STATION, config, random_bytes=os.urandom)
-        lines = SerialEndpoint(slave, [SerialLine(path, options.baud)])
+        lines = SerialEndpoint(slave, [line])
         return CentaurusClient(lines, slave.master, run=run, timeout_s=timeout_s, context_of=options.context_of)
     address = resolved(*host_port(server))
     any_port = ("::" if ":" in address[0] else "0.0.0.0", 0)  # noqa: S104  # whatever leads to the server, and `only` its datagrams
@@ -207,18 +224,29 @@ def _centaurus_client(server: str, run: int, timeout_s: float, options: Transpor
 def _centaurus_server(
     listen: Sequence[str], folder: Path | None, options: TransportOptions
 ) -> tuple[MeasureServer, str]:
-    paths = [_serial_path(text) for text in listen]
     config = options.config(REQUEST, GOODBYE, HELLO)
-    if paths == [None]:
+    if len(listen) == 1 and not _is_line(listen[0]):
         worker = UdpWorker(config, random_bytes=os.urandom)
         endpoint = UdpEndpoint(worker, bind=host_port(listen[0]))
-        return CentaurusServer(endpoint, folder=folder), "{}:{}".format(*endpoint.address)
-    if None in paths:
-        raise InputError(f"{', '.join(listen)}: give either one HOST:PORT or serial lines, not both")
-    lines = [SerialLine(path, options.baud) for path in paths if path is not None]
+        return CentaurusServer(endpoint, folder=folder), host_port_text(*endpoint.address)
+    lines = _lines(listen, options.baud)
     stations = [(number, _STATION) for number in range(len(lines))]
     master = SerialMaster(stations, config, random_bytes=os.urandom)
     return CentaurusServer(SerialEndpoint(master, lines), folder=folder), ", ".join(listen)
+
+
+def _lines(listen: Sequence[str], baud: int) -> list[Line]:
+    if not all(map(_is_line, listen)):
+        raise InputError(f"{', '.join(listen)}: give either one HOST:PORT or lines, not both")
+    lines: list[Line] = []
+    with contextlib.ExitStack() as opened:
+        for text in listen:
+            line = _line(text, baud, ListeningLine)
+            assert line is not None
+            opened.callback(line.close)
+            lines.append(line)
+        opened.pop_all()
+    return lines
 
 
 CLIENTS: Mapping[ProtocolName, Callable[[str, int, float, TransportOptions], Client]] = MappingProxyType(

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from multitracer.endpoints import host_port
 from multitracer.errors import RemoteProtocolError
-from multitracer.measure.endpoint import SteadyClock, bound_socket
+from multitracer.measure.endpoint import SteadyClock, bound_socket, socket_address
 from multitracer.measure.intake import DatagramIntake
 from multitracer.measure.server import Dialogue, TransactionLog
 from multitracer.protocols.wtcp.connection import WtcpConnection
@@ -65,7 +66,7 @@ class UdpWay:
         self._socket = socket.socket(family, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         try:
-            self._socket.connect(address)
+            self._socket.connect(socket_address(address))
         except OSError:
             self._socket.close()
             raise
@@ -301,7 +302,7 @@ class WtcpService:
         self._clients = [each for each in self._clients if self._serve(each)]
 
     def _client(self, peer: Hashable, connection: WtcpConnection) -> _Client:
-        name = "{}:{}".format(*peer) if isinstance(peer, tuple) else str(peer)
+        name = host_port(*peer) if isinstance(peer, tuple) else str(peer)
         info = partial(wtcp_info, connection)
         dialogue = Dialogue(name, records=self._records, clock=self._clock, info=info)
         return _Client(connection, dialogue, self._clock())
@@ -390,6 +391,6 @@ class WtcpServer:
             if packet is None:
                 return
             try:
-                self._socket.sendto(packet.octets, packet.address)  # type: ignore[call-overload]
+                self._socket.sendto(packet.octets, socket_address(packet.address))
             except OSError:
                 self.unsendable += 1

@@ -205,7 +205,7 @@ def test_a_silent_server_costs_the_timeout_and_no_more() -> None:
 
 
 def test_a_serial_line_cannot_carry_it() -> None:
-    words = "serial:/dev/ttyS9: WTCP needs HOST:PORT; use --protocol centauruscomm on a serial line"
+    words = "serial:/dev/ttyS9: WTCP needs HOST:PORT; use --protocol centauruscomm on a serial line or a stream"
     with pytest.raises(InputError) as caught:
         client("wtcp", "serial:/dev/ttyS9", run=1, timeout_s=1.0, options=TransportOptions())
     assert str(caught.value) == words
