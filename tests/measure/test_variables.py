@@ -11,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import FormatError, InputError, MultiTracerError
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.measure.variables import MeasuredTuples, Product, parse_product
 
 PAPER = Path(__file__).parents[2] / "docs" / "papers" / "data" / "experiments" / "plan.toml"
+BLUETOOTH = PAPER.with_name("plan-bluetooth.toml")
+LTE_NR = Path(__file__).parents[2] / "docs" / "plans" / "lte-nr.toml"
 CSV = "size,location\n128,downtown\n1024,campus\n8192,\n"
 GOLDEN = ["000002-1", "000006-1", "000001-1", "000005-1", "000004-1", "000003-1"]
 """The order of CSV with seed 1: whoever changes it breaks plans that are half measured."""
@@ -38,6 +41,26 @@ def test_the_plan_of_paper_000_has_288_tuples_that_the_program_sets_over_a_model
     assert plan.by_hand(is_modelled=True) == []
     assert plan.by_hand(is_modelled=False) == ["time_of_day", "location", "mobility"]
     assert len({str(plan.plan_of(each)) for each in plan.ordered([])}) == 288
+
+
+def test_its_plan_over_bluetooth_is_432_tuples_that_the_link_can_set() -> None:
+    plan = parse_product(BLUETOOTH.read_text("utf-8"), path=str(BLUETOOTH), more={"over": "bluetooth"})
+    assert (plan.count, len(plan.variables)) == (432, 5)
+    assert plan.by_hand(is_modelled=True) == []
+    assert len({str(plan.plan_of(each)) for each in plan.ordered([])}) == 432
+    for each in plan.ordered([])[:20]:
+        load_scenario("bluetooth", {key: value for key, value in plan.settings_of(each).items() if "." in key})
+
+
+def test_the_plan_for_lte_and_nr_leaves_all_but_the_size_to_a_person() -> None:
+    plan = parse_product(LTE_NR.read_text("utf-8"), path=str(LTE_NR), more={"server": "fixed.example:5100"})
+    by_hand = ["operator", "band_lock", "location", "hour", "mobility"]
+    assert plan.by_hand(is_modelled=False) == by_hand
+    ordered = plan.ordered(by_hand)
+    blocks = [tuple(each.levels[name] for name in by_hand) for each in ordered]
+    changes = sum(before != after for before, after in pairwise(blocks))
+    assert changes == len(set(blocks)) - 1, "the sizes of one place and hour are measured together"
+    assert {plan.plan_of(each).protocol for each in ordered} == {"tcp"}
 
 
 def test_a_csv_has_a_column_for_each_variable() -> None:
