@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from multitracer.cli._load import Load, load_options
 from multitracer.cli._measure import DriveRecorder, Over, over_options, recording_options
 from multitracer.cli._messages import warn
 from multitracer.cli._options import CommandGroup, FiniteRange, common_options, examples
@@ -88,14 +89,16 @@ def command() -> None:
     epilog=examples(
         "multitracer measure serve --protocol centauruscomm --listen 0.0.0.0:5100",
         "multitracer measure serve --protocol centauruscomm --listen serial:/dev/ttyUSB0",
+        "multitracer measure serve --latency --listen 0.0.0.0:5100",
     ),
 )
 @click.option(
-    "--protocol",
-    required=True,
-    type=click.Choice(["tcp", "centauruscomm", "wtcp"]),
-    help="Transport protocol of the messages.",
+    "--protocol", type=click.Choice(["tcp", "centauruscomm", "wtcp"]), help="Transport protocol of the messages."
 )
+@click.option(
+    "--latency", is_flag=True,
+    help="Serve tests of latency under load (`measure run --latency`) instead: every client may fill the path.",
+)  # fmt: skip
 @click.option(
     "--listen", multiple=True, default=("127.0.0.1:5100",), show_default=True,
     metavar="HOST:PORT|LINE",
@@ -108,17 +111,24 @@ def command() -> None:
 )  # fmt: skip
 @_centaurus_options
 @common_options
-def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, **options: Any) -> None:
+def serve(
+    protocol: ProtocolName | None, listen: tuple[str, ...], folder: Path | None, *, latency: bool, **options: Any
+) -> None:
     """Answer the requests of `measure run`, until Ctrl-C or SIGTERM.
 
     The first line of output shows the address. Every host that can reach this address can use the server;
     the default address is reachable only from this machine. If records cannot be written, a warning says so,
     the service goes on, and the exit status at the end is 1.
     """
-    from multitracer.measure.transports import server
+    from multitracer.measure.transports import latency_server, server
 
-    made, where = server(protocol, listen, folder=folder, options=_options(**options))
-    click.echo(f"the {protocol} server listens at {where}")
+    if latency == (protocol is not None) or (latency and folder is not None):
+        raise click.UsageError("give either --protocol NAME, or --latency, which records nothing, without -o")
+    if protocol is None:
+        made, where = latency_server(listen)
+    else:
+        made, where = server(protocol, listen, folder=folder, options=_options(**options))
+    click.echo(f"the {protocol or 'latency'} server listens at {where}")
     try:
         while True:
             _show_warnings(made.warnings)
@@ -131,7 +141,7 @@ def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, 
     finally:
         made.close()
     records = made.records
-    click.echo(f"the server answered {records.count} transactions")
+    click.echo(f"the server answered {records.count} {'probes' if latency else 'transactions'}")
     if records.reason:
         raise InputError(
             f"{records.path}: {records.not_recorded} of {records.count} records were not written "
@@ -154,10 +164,14 @@ def _show_warnings(warnings: list[str]) -> None:
         "sudo multitracer measure run --plan drive.toml --over bluetooth --speed 10 --capture -o DIR",
         "sudo multitracer measure run --plan drive.toml --modem /dev/ttyUSB2 --gps 127.0.0.1:2947 "
         "--capture -i wwan0 -o DIR",
+        "multitracer measure run --protocol iperf3 --server 192.0.2.1:5201 --duration 30 -o DIR",
+        "multitracer measure run --latency --server 192.0.2.1:5100 -o DIR",
     ),
 )
 @click.option(
-    "--protocol", type=click.Choice(["tcp", "centauruscomm", "wtcp"]), help="Transport protocol of the messages."
+    "--protocol",
+    type=click.Choice(["tcp", "centauruscomm", "wtcp", "iperf3"]),
+    help="Transport protocol of the messages; iperf3 is a plain load, to `iperf3 --server`.",
 )
 @click.option(
     "--server",
@@ -206,6 +220,7 @@ def _show_warnings(warnings: list[str]) -> None:
     help="Session folder: a new folder, or the folder of an interrupted run to continue.",
 )  # fmt: skip
 @recording_options
+@load_options
 @over_options
 @_centaurus_options
 @common_options
@@ -220,6 +235,9 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
     transaction gets the radio and the place that it had. Inside `multitracer capture -o DRIVE -- …`, which records
     them anyway, name a folder in DRIVE: `-o DRIVE/tcp`.
 
+    --protocol iperf3 runs the installed iperf3 in each direction instead, and --latency tests how much a load
+    delays round trips (docs/measuring.md).
+
     With --over, client and server run on this machine over a modelled link: with the kernel's TCP in two
     network namespaces (Linux, as root or under `unshare -Urnm`), or in virtual time with --virtual. Each
     line of the result also has the readings of the link's modem.
@@ -230,6 +248,10 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
     from multitracer.measure.run import carry_out
     from multitracer.measure.transports import client
 
+    load = Load.taken(chosen)
+    if load.is_chosen(chosen["protocol"], chosen["server"]):
+        load.measure(chosen["server"], chosen["labels"], folder)
+        return
     link = Over.taken(chosen)
     link.check(chosen["server"], records=True)
     recording = RunningRecording.of_environment() if link.over is None else None

@@ -28,7 +28,9 @@ MAX_MESSAGE_BYTES = 256 << 10
 """The largest message of a measurement, as of CentaurusComm by default."""
 _MAX_GOODBYE_BYTES = 4096
 REQUEST, REPLY, GOODBYE, RECEIPT, HELLO = b"MQ", b"MR", b"MG", b"MC", b"MH"
-LETTERS = (REQUEST, REPLY, GOODBYE, RECEIPT, HELLO)
+LOAD, FILL, PROBE, ECHO = b"ML", b"MF", b"MP", b"ME"
+"""Of a test of latency under load: asks for a load without end, a part of a load, a question, and its answer."""
+LETTERS = (REQUEST, REPLY, GOODBYE, RECEIPT, HELLO, LOAD, FILL, PROBE, ECHO)
 
 
 class Words(NamedTuple):

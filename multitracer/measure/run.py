@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from multitracer.measure.iperf3 import LoadPlan
+    from multitracer.measure.latency import LatencyPlan
     from multitracer.measure.live_logs import RunningRecording
     from multitracer.measure.outcome import Client, TransactionOutcome
     from multitracer.measure.plan import MeasurementPlan, Transaction
@@ -212,7 +214,7 @@ def carry_out(  # noqa: PLR0913  # as `run_virtual`
                 _reach(client, plan)
                 do_all(plan, journal, client, progress=_checked(progress, recording, folder))
     if recording is None or not recording.writes(folder):
-        _close(manifest, folder)
+        note_files(manifest, folder, [FILE])
     return journal
 
 
@@ -256,7 +258,7 @@ def tell(journal: MeasureJournal, plan: MeasurementPlan, progress: Progress) -> 
     progress(len(journal.outcomes), journal.dropped, plan.count)
 
 
-def opened(plan: MeasurementPlan, folder: Path, about: Manifest | None) -> Manifest:
+def opened(plan: MeasurementPlan | LoadPlan | LatencyPlan, folder: Path, about: Manifest | None = None) -> Manifest:
     """Return the folder's manifest; make folder and manifest if they do not exist.
 
     Raises
@@ -288,9 +290,9 @@ def client_manifest(folder: Path, host: str = HOST) -> Manifest:
     return Manifest(folder.resolve().name, created_ns=time.time_ns(), hosts={host: Host(role=Role.CLIENT)})
 
 
-def _close(manifest: Manifest, folder: Path) -> None:
-    """Write the sizes and checksums of the files into the manifest."""
-    path = folder / FILE
-    others = [log for log in manifest.files if log.path != FILE]
-    manifest.files = [*others, LogFile(FILE, HOST, path.stat().st_size, checksum(path))]
+def note_files(manifest: Manifest, folder: Path, names: list[str]) -> None:
+    """Write the sizes and checksums of the client's files into the manifest."""
+    others = [log for log in manifest.files if log.path not in names]
+    paths = [(name, folder / name) for name in names]
+    manifest.files = [*others, *(LogFile(name, HOST, path.stat().st_size, checksum(path)) for name, path in paths)]
     write_manifest(folder, manifest)

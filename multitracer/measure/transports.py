@@ -15,6 +15,7 @@ from multitracer.errors import InputError
 from multitracer.measure.centaurus import CentaurusClient, CentaurusServer, class_of
 from multitracer.measure.endpoint import BAUD, SerialEndpoint, SerialLine, UdpEndpoint, resolved
 from multitracer.measure.exchange import GOODBYE, HELLO, MAX_MESSAGE_BYTES, RECEIPT, REPLY, REQUEST, KernelConnection
+from multitracer.measure.latency_server import LatencyServer
 from multitracer.measure.stream import ListeningLine, connected_line, stream_address
 from multitracer.measure.tcp import TcpClient, TcpServer
 from multitracer.measure.wtcp import WtcpClientStream, WtcpServer
@@ -149,6 +150,20 @@ def server(
         If there is no such transport, or it cannot listen there.
     """
     return of_transport(SERVERS, protocol)(listen, folder, options)
+
+
+def latency_server(listen: Sequence[str]) -> tuple[MeasureServer, str]:
+    """Return a server of tests of latency under load, and its address as text.
+
+    Raises
+    ------
+    InputError
+        If it cannot listen there.
+    """
+    if len(listen) != 1 or _is_line(listen[0]):
+        raise InputError(f"{', '.join(listen)}: a test of latency needs one HOST:PORT")
+    made = LatencyServer(host_port(listen[0]))
+    return made, host_port_text(*made.address)
 
 
 def of_transport(table: Mapping[ProtocolName, T], protocol: ProtocolName) -> T:

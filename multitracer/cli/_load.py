@@ -1,0 +1,219 @@
+"""`measure run --protocol iperf3` and `measure run --latency`: tests that load the path, and what they print."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import click
+from click.core import ParameterSource
+
+from multitracer.cli import _messages
+from multitracer.units import NS_PER_S
+from multitracer.words import duration, rate, share
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from multitracer.measure.iperf3 import Direction
+    from multitracer.measure.latency import LatencyResult
+    from multitracer.tables import Document, Table
+
+_OF_TRANSACTIONS = (
+    "vary", "sizes", "sessions", "request_size", "reply_size", "connection", "timeout", "plan_file", "key_file",
+    "extensions", "baud", "over",
+)  # fmt: skip
+"""Options of `measure run` that only transactions have."""
+_OF_DRIVES = ("modem", "gps", "interface", "capture")
+_OF_LOADS = ("duration", "direction", "udp_bps")
+_BITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
+_UPWARD: dict[Direction, str] = {"up": "upload", "down": "download"}
+_UNKNOWN = "-"
+
+
+def _bit_rate(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
+    if text is None:
+        return None
+    number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
+    try:
+        bits = round(float(number) * _BITS[unit])
+    except (ValueError, KeyError, OverflowError):
+        bits = 0
+    if not 0 < bits <= 10**12:
+        raise click.BadParameter(f"{text!r} is not a rate; write bits per second such as 500K or 5M")
+    return bits
+
+
+def load_options(function: Callable[..., object]) -> Callable[..., object]:
+    """Add the options of tests that load the path to a command; used as a decorator."""
+    for option in (
+        click.option(
+            "--udp", "udp_bps", metavar="RATE", callback=_bit_rate,
+            help="iperf3: send UDP at this rate, in bit/s (500K, 5M), and count loss and jitter. Default: TCP.",
+        ),
+        click.option(
+            "--direction", type=click.Choice(["up", "down", "both"]), default="both", show_default=True,
+            help="iperf3 and --latency: load the path from here, from the server, or one after the other.",
+        ),
+        click.option(
+            "--duration", type=click.IntRange(1, 86_400), metavar="S",
+            help="iperf3 and --latency: seconds for each direction; --latency ends sooner where the result is "
+                "stable. Default: 10, with --latency 20.",
+        ),
+        click.option(
+            "--latency", is_flag=True,
+            help="Measure round trips on the idle and on the loaded path, and the responsiveness, with "
+                "`measure serve --latency`.",
+        ),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The values of the options of tests that load the path."""
+
+    latency: bool
+    duration: int | None
+    direction: Literal["up", "down", "both"]
+    udp_bps: int | None
+
+    @classmethod
+    def taken(cls, chosen: Document) -> Load:
+        """Return these options of a command, and remove them from the others."""
+        return cls(**{name: chosen.pop(name) for name in ("latency", *_OF_LOADS)})
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """The directions to load, in their order."""
+        return ("up", "down") if self.direction == "both" else (self.direction,)
+
+    def is_chosen(self, protocol: str | None, server: str | None) -> bool:
+        """Return whether such a test is asked for, and check the options of both kinds of measurement.
+
+        Raises
+        ------
+        UsageError
+            If an option of the other kind is given, or the server is missing.
+        """
+        is_load = protocol == "iperf3"
+        if not is_load and not self.latency:
+            _refuse(_OF_LOADS, "needs --protocol iperf3 or --latency")
+            return False
+        if is_load and self.latency:
+            raise click.UsageError("--latency has a server of its own; omit --protocol iperf3")
+        if protocol not in (None, "iperf3"):
+            raise click.UsageError(f"--latency does no transactions; omit --protocol {protocol}")
+        _refuse(_OF_TRANSACTIONS, f"has no effect on {'iperf3' if is_load else 'a test of latency'}; omit it")
+        _refuse(
+            _OF_DRIVES, "records transactions; `multitracer capture -o DIR -- multitracer measure run …` records a load"
+        )
+        if self.latency and self.udp_bps is not None:
+            raise click.UsageError("--udp needs --protocol iperf3; a test of latency loads the path with TCP")
+        if server is None:
+            raise click.UsageError("no server was given; add --server HOST:PORT")
+        return True
+
+    def measure(self, server: str, labels: dict[str, str], folder: Path) -> None:
+        """Do the tests that the folder does not have yet, and print what they found."""
+        if self.latency:
+            _measure_latency(self, server, labels, folder)
+        else:
+            _measure_load(self, server, labels, folder)
+        click.echo(f"the session was written to {folder}")
+
+
+def _refuse(names: Iterable[str], why: str) -> None:
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        if parameter.name in names and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{parameter.opts[0]} {why}")
+
+
+def _measure_load(load: Load, server: str, labels: dict[str, str], folder: Path) -> None:
+    from multitracer.measure.iperf3 import DURATION_S, LoadPlan, log_name, run_load
+    from multitracer.measure.run import note_files, opened
+
+    plan = LoadPlan(server, load.duration or DURATION_S, load.directions, load.udp_bps, labels)
+    manifest = opened(plan, folder)
+    for direction in run_load(plan, folder):
+        _tell(f"{_UPWARD[direction]} for {plan.duration_s} s")
+    names = [log_name(direction) for direction in plan.directions]
+    note_files(manifest, folder, names)
+    _show("rate", [_load_row(direction, folder / log_name(direction)) for direction in plan.directions])
+
+
+def _tell(sentence: str) -> None:
+    """Tell on a terminal what happens now; elsewhere only --verbose and --log do."""
+    (_messages.note if _messages.chosen.is_live else _messages.detail)(sentence)
+
+
+def _show(first: str, rows: Sequence[tuple[str, ...]]) -> None:
+    from multitracer.cli._output import page
+
+    if first == "rate":
+        header = ("direction", "rate", "sent", "sent again", "lost", "jitter", "RTT median")
+    else:
+        header = ("path", "rate", "RTT median", "RTT 95 %", "responsiveness", "confidence", "connections")
+    page().table(header, list(rows))
+
+
+def _load_row(direction: Direction, path: Path) -> tuple[str, ...]:
+    """Return what iperf3 says of a direction; what its version does not say is unknown."""
+    from parsers.iperf3 import parse
+
+    with path.open("rb") as stream:
+        tables = parse(stream, path=str(path))
+    sums, rates = tables["application_sums"], tables["application_rate"]
+    received, sent = (_total(sums, "rate_bps", reporter) for reporter in ("receiver", "sender"))
+    lost, packets = (_total(sums, name, "receiver") for name in ("lost_packets", "packets"))
+    again = _total(sums, "retransmitted_segments", "sender")
+    rtts_s = [row["rtt_s"] for row in rates.rows() if row["rtt_s"] is not None]
+    jitters_s = [row["jitter_s"] for row in sums.rows() if row["jitter_s"] is not None]
+    return (
+        _UPWARD[direction],
+        _UNKNOWN if received is None else rate(received),
+        _UNKNOWN if sent is None else rate(sent),
+        _UNKNOWN if again is None else f"{again:,.0f}",
+        share(lost, packets) if lost is not None and packets else _UNKNOWN,
+        duration(max(jitters_s) * NS_PER_S) if jitters_s else _UNKNOWN,
+        duration(statistics.median(rtts_s) * NS_PER_S) if rtts_s else _UNKNOWN,
+    )
+
+
+def _total(sums: Table, name: str, reporter: str) -> float | None:
+    """Return the sum of a column over the streams; None if a stream has no value."""
+    values = [row[name] for row in sums.rows() if row["reporter"] == reporter]
+    return sum(values) if values and None not in values else None
+
+
+def _measure_latency(load: Load, server: str, labels: dict[str, str], folder: Path) -> None:
+    from multitracer.measure.latency import DURATION_S, LOG, LatencyPlan, run_latency
+    from multitracer.measure.run import note_files, opened
+
+    plan = LatencyPlan(server, load.duration or DURATION_S, load.directions, labels)
+    manifest = opened(plan, folder)
+    rows = []
+    for result in run_latency(plan, folder):
+        rows.append(_latency_row(result))
+        _tell(f"{rows[-1][0]}: RTT {rows[-1][2]}")
+    note_files(manifest, folder, [LOG])
+    _show("path", rows)
+
+
+def _latency_row(result: LatencyResult) -> tuple[str, ...]:
+    from multitracer.measure.responsiveness import class_of
+
+    rpm = result.responsiveness_rpm
+    return (
+        result.phase if result.phase == "idle" else _UPWARD[result.phase],
+        _UNKNOWN if result.goodput_bps is None else rate(result.goodput_bps),
+        _UNKNOWN if result.rtt_s is None else duration(result.rtt_s * NS_PER_S),
+        _UNKNOWN if result.rtt_p95_s is None else duration(result.rtt_p95_s * NS_PER_S),
+        _UNKNOWN if rpm is None else f"{rpm:,.0f} RPM ({class_of(rpm)})",
+        result.confidence or _UNKNOWN,
+        str(result.connections or _UNKNOWN),
+    )
