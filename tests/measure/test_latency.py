@@ -122,7 +122,7 @@ def test_working_round_trips_and_rates_are_those_that_other_programs_find(tmp_pa
         if other is not None:
             other.send_signal(signal.SIGINT)
             other.wait(30)
-        rates_bps = {direction: _iperf3_bps(hosts, direction) for direction in ("up", "down")}
+        rates_bps = _iperf3_rates_bps(hosts, tmp_path / "load")
     pings = [(int(sent), int(rtt)) for sent, rtt in (line.split() for line in own.read_text().splitlines())]
     results = _results(folder)
     assert results["idle"]["rtt_s"] < 0.05
@@ -133,27 +133,39 @@ def test_working_round_trips_and_rates_are_those_that_other_programs_find(tmp_pa
             assert found["rtt_s"] == pytest.approx(_median_s(_of_irtt(irtt), window), rel=0.05)
         assert found["rtt_s"] > 0.5, "the buffer is not full, so nothing is shown"
         assert 15 < found["responsiveness_rpm"] < 120
-        if (rate_bps := rates_bps[phase]) is not None:
+        for rate_bps in rates_bps[phase]:
             assert found["goodput_bps"] == pytest.approx(rate_bps, rel=0.03)
+            assert rate_bps == pytest.approx(rates_bps[phase][0], rel=0.03)
     assert [line.split()[0] for line in said.splitlines()] == ["path", "idle", "upload", "download", "the"]
     assert said.count("RPM (poor)") == 2
     session = mt.open(folder)
     assert {"up loaded", "down connect"} < set(session.table("application", "pings")["series"])
 
 
-def _iperf3_bps(hosts: Namespaces, direction: str) -> float | None:
-    """Return the rate that iperf3 measures through `measure run` on the same path; None without iperf3."""
+def _iperf3_rates_bps(hosts: Namespaces, folder: Path) -> dict[str, list[float]]:
+    """Return what iperf3 measures in each direction on the same path, by itself and through `measure run`."""
     if shutil.which("iperf3") is None:
-        return None
-    server = hosts.start("b", "iperf3", "--server", "--one-off", stdout=subprocess.DEVNULL)
+        return {"up": [], "down": []}
+    hosts.start("b", "iperf3", "--server", stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 20
     while not hosts.run("b", "ss", "-Hltn", "sport = :5201").stdout:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    argv = ["iperf3", "-c", "10.0.2.2", "-J", "-t", "10", *(["-R"] if direction == "down" else [])]
-    printed = json.loads(hosts.run("a", *argv).stdout)
-    server.wait(30)
-    return float(printed["end"]["sum_received"]["bits_per_second"])
+    own = {
+        direction: json.loads(hosts.run("a", "iperf3", "-c", "10.0.2.2", "-J", "-t", "8", *more).stdout)
+        for direction, more in (("up", ()), ("down", ("-R",)))
+    }
+    argv = (*COMMAND, "measure", "run", "--protocol", "iperf3", "--server", "10.0.2.2:5201", "--duration", "8")
+    hosts.run("a", *argv, "-o", str(folder), env=ENVIRONMENT)
+    sums = mt.open(folder).table("application", "application_sums")
+    received = sums[sums["reporter"] == "receiver"]
+    return {
+        direction: [
+            own[direction]["end"]["sum_received"]["bits_per_second"],
+            received[received["direction"] == heading]["rate_bps"].sum(),
+        ]
+        for direction, heading in (("up", "sent"), ("down", "received"))
+    }
 
 
 @contextlib.contextmanager
