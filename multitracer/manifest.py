@@ -12,6 +12,7 @@ wrong type is ignored with a warning. Ignored and unknown keys are stored in `mo
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
 from contextlib import contextmanager, suppress
@@ -324,7 +325,7 @@ def read_manifest(folder: Path) -> Manifest | None:
             path, f"the file is longer than {MAX_BYTES >> 20} MiB, so it cannot be a manifest; remove this file"
         )
     try:
-        document = json.loads(text, parse_constant=_no_constant)
+        document = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise FormatError(
             path, f"the file is not valid JSON ({error}); remove this file to read the logs without a manifest"
@@ -336,6 +337,12 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"the number {name} is not allowed in JSON")
+
+
+def _finite(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError(f"the number {text[:20]} is too large")
+    return number
 
 
 # --- writing ---

@@ -42,8 +42,10 @@ _PACKAGES = (  # import name, distribution, extra that brings it ("" is always i
     ("distributed", "distributed", "campaign", "analyse campaigns on several processors"),
     ("fsspec", "fsspec", "campaign", "compare recordings, and store campaigns"),
     ("s3fs", "s3fs", "campaign", "store campaigns in buckets"),
+    ("ipykernel", "ipykernel", "notebook", "run notebooks"),
+    ("scat", "signalcat", "signalling", "read diagnostic logs of modems (GPL-2.0-or-later, no part of all)"),
 )
-_NOT_IMPORTED = ("sklearn", "dcor", "distributed", "s3fs", "scapy")
+_NOT_IMPORTED = ("sklearn", "dcor", "distributed", "s3fs", "scapy", "ipykernel", "scat")
 """Packages of which `doctor` reads the version only: to import one takes seconds, or only another process may
 (docs/licences.md)."""
 _NEEDED_EXTRAS = ("", "tables", "figures")
@@ -76,6 +78,10 @@ class Check:
     """The command that corrects the fault."""
     needed: bool
     """Whether reading, analysing, drawing or writing tables depends on the checked part."""
+    extra: str = ""
+    """The pip extra that installs it; empty for what is always installed, and for what is no Python package."""
+    bytes: int | None = None
+    """Size of the installed files of a Python package, without what it depends on; None if it is not known."""
 
 
 def checks() -> Iterator[Check]:
@@ -118,7 +124,14 @@ def _package(module: str, distribution: str, extra: str, purpose: str) -> Check:
     except ImportError as error:  # PackageNotFoundError is one
         message, works = str(error), False
     fix = how_to_install(module) or ""
-    return Check(distribution, works, message, purpose, fix, needed=extra in _NEEDED_EXTRAS)
+    held = _installed_bytes(distribution) if works else None
+    return Check(distribution, works, message, purpose, fix, needed=extra in _NEEDED_EXTRAS, extra=extra, bytes=held)
+
+
+def _installed_bytes(distribution: str) -> int | None:
+    """Return the size of the files that a distribution installed, as its record states; None without a record."""
+    files = importlib.metadata.files(distribution) or []
+    return sum(each.size or 0 for each in files) or None
 
 
 def _native_kernel() -> Check:

@@ -1,6 +1,6 @@
 """Output of `analyze`: JSON and CSV, record by record, and the fairness of a session's flows.
 
-The keys are a contract (docs/analyze.schema.json); docs/analysis.md defines them. Records of connections are
+The keys are a contract (docs/schemas/analyze.schema.json); docs/analysis.md defines them. Records of connections are
 made some thousand at a time, so that a million of them need not be Python objects at once.
 """
 
@@ -81,7 +81,7 @@ _WRITTEN_AS_THEY_ARE = {int, float, bool}
 def write_json(
     stream: TextIO, recording: Recording, chosen: Chosen, further: Mapping[str, Document] = _NOTHING
 ) -> None:
-    """Write the document that docs/analyze.schema.json describes, a line for each connection.
+    """Write the document that docs/schemas/analyze.schema.json describes, a line for each connection.
 
     `further` are additional members that the user requested; they precede the connections. How a transfer used its
     link is known of the largest ones, if the segments are in memory.

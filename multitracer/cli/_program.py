@@ -47,7 +47,7 @@ _SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Many sessions": ("campaign", "compare"),
     "Record": ("capture", "merge", "testbed", "measure"),
-    "This installation": ("formats", "doctor", "completion"),
+    "This installation": ("formats", "schema", "doctor", "completion"),
 }  # fmt: skip
 
 

@@ -306,6 +306,23 @@ def show_logs(sheet: Page, recording: Recording) -> None:
         sheet.line(f"and {len(logs) - _MOST_LOGS:,} more")
 
 
+def log_records(recording: Recording) -> Iterator[Document]:
+    """Yield a record for each log of a recording, for JSON; only rows between --from and --to count."""
+    for layer in _layers(recording):
+        for complete in recording.logs(layer):
+            log, tables = _within(complete, recording.bounds_ns)
+            begin_ns, end_ns = _first_and_last(list(tables.values()))
+            yield {
+                "host": None if log.host == log.path else portable(log.host),
+                "path": portable(log.path),
+                "format": log.format,
+                "layer": layer,
+                "rows": {name: len(table) for name, table in tables.items()},
+                "first_ns": begin_ns,
+                "last_ns": end_ns,
+            }
+
+
 def show_streams(sheet: Page, recording: Recording) -> None:
     """Write the counts of a load program for each of its streams, and the same data from the captures."""
     from multitracer.recording.application import counted_streams, pings_of

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING
+
 import click
 
 from multitracer.cli._options import common_options, examples
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SCHEMA = "multitracer.formats/1"
+_MAP_HEADER = ("map", "layer", "description", "verified")
+_HEADER = ("format", "layer", "description", "defined in")
 
 
 @click.command(
@@ -14,6 +24,9 @@ from multitracer.cli._options import common_options, examples
     ),
 )
 @click.option("--maps", is_flag=True, help="List the bundled column maps of CSV logs instead of the formats.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Write the list as JSON; `multitracer schema formats` describes it."
+)
 @click.option("--propose", metavar="FILE", help="Propose a column map for this CSV file, whose columns are unknown.")
 @click.option(
     "--start",
@@ -27,7 +40,7 @@ from multitracer.cli._options import common_options, examples
     help="With --start: time from one line to the next (default: 1).",
 )
 @common_options
-def command(*, maps: bool, propose: str | None, start: str | None, step: float | None) -> None:
+def command(*, maps: bool, as_json: bool, propose: str | None, start: str | None, step: float | None) -> None:
     """List the formats that MultiTracer reads, and their specifications.
 
     Formats are recognised by the content of a file, not by its name. Files may be compressed with gzip,
@@ -40,15 +53,31 @@ def command(*, maps: bool, propose: str | None, start: str | None, step: float |
 
     if (start is not None and propose is None) or (step is not None and start is None):
         raise click.UsageError("--start needs --propose FILE, and --step needs --start")
+    if propose is not None and (maps or as_json):
+        raise click.UsageError("--propose writes a column map; omit --maps and --json")
     if propose is not None:
         click.echo(parsers.propose_map(propose, start=start or "", step_s=step or 1.0), nl=False)
         return
-    sheet = page()
     for broken in parsers.installed().broken:
         warn(str(broken))
     if maps:
         known = [(each.name, each.layer, each.description, each.certain) for each in parsers.bundled_maps()]
-        sheet.table(("map", "layer", "description", "verified"), known)
+        if as_json:
+            _write_json("maps", _MAP_HEADER, known)
+        else:
+            page().table(_MAP_HEADER, known)
         return
     rows = [(fmt.name, fmt.layer, fmt.description, fmt.source) for fmt in parsers.formats()]
-    sheet.table(("format", "layer", "description", "defined in"), rows)
+    if as_json:
+        _write_json("formats", _HEADER, rows)
+    else:
+        page().table(_HEADER, rows)
+
+
+def _write_json(name: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from multitracer.cli._output import standard_output
+
+    keys = [head.replace(" ", "_") for head in header]
+    document = {"schema": SCHEMA, name: [dict(zip(keys, row, strict=True)) for row in rows]}
+    json.dump(document, standard_output(), indent=1)
+    standard_output().write("\n")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from multitracer.manifest import CollectorRun, Manifest
     from multitracer.recording.inputs import Inputs
     from multitracer.recording.recording import Recording
+    from multitracer.tables import Document
 
 _LONGEST = 200
 """Characters of a value of the manifest that are shown."""
@@ -26,25 +27,43 @@ _MOST = 20
 """Hosts, variables and collectors of a manifest that are shown."""
 
 
+SCHEMA = "multitracer.inspect/1"
+
+
 @click.command(
-    "inspect", epilog=examples("multitracer inspect capture.pcap", "multitracer inspect sample_traces/cellular_upload")
+    "inspect",
+    epilog=examples(
+        "multitracer inspect capture.pcap",
+        "multitracer inspect sample_traces/cellular_upload",
+        "multitracer inspect --json sample_traces/cellular_upload | jq .trust",
+    ),
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Write the result as JSON; `multitracer schema inspect` describes it."
 )
 @reads_captures
-def command(reading: InputChoice) -> None:
+def command(reading: InputChoice, *, as_json: bool) -> None:
     """Show the contents of INPUT: formats, hosts, clocks, connections, and how trustworthy the data are.
 
     For a session folder, the command also compares each log with its checksum in the manifest.
     """
     from multitracer.cli._output import page
     from multitracer.cli._reading import load
-    from multitracer.cli._summary import show_logs, show_streams
-    from multitracer.cli._transactions import read_transports, show_transactions
     from multitracer.recording.inputs import find_inputs
-    from multitracer.recording.transactions import LAYER
 
     session = find_inputs(*reading.inputs)
     recording = load(reading, inputs=session) if session.points or session.listed else None
-    sheet = page()
+    if as_json:
+        _write_json(session, recording)
+        return
+    _show(page(), session, recording, reading)
+
+
+def _show(sheet: Page, session: Inputs, recording: Recording | None, reading: InputChoice) -> None:
+    from multitracer.cli._summary import show_logs, show_streams
+    from multitracer.cli._transactions import read_transports, show_transactions
+    from multitracer.recording.transactions import LAYER
+
     _show_session(sheet, session)
     if session.holds(LAYER):
         show_transactions(sheet, read_transports([session], some=False)[0])
@@ -55,6 +74,56 @@ def command(reading: InputChoice) -> None:
         sheet.line()
     show_logs(sheet, recording)
     show_streams(sheet, recording)
+
+
+def _write_json(session: Inputs, recording: Recording | None) -> None:
+    import json
+
+    from multitracer.cli._documents import file_record
+    from multitracer.cli._output import standard_output
+    from multitracer.cli._summary import log_records
+    from multitracer.words import portable
+
+    captures = recording.captures if recording else []
+    document = {
+        "schema": SCHEMA,
+        "name": portable(session.name),
+        "folder": None if session.folder is None else portable(str(session.folder)),
+        "manifest": _manifest_record(session),
+        "trust": recording.trust_document() if recording else None,
+        "captures": [
+            {
+                "host": portable(capture.point.name),
+                "connections": len(capture),
+                "files": [file_record(file) for file in capture.tables.files],
+            }
+            for capture in captures
+        ],
+        "logs": list(log_records(recording)) if recording else [],
+        "warnings": [portable(each) for each in (recording.warnings if recording else session.warnings)],
+    }
+    json.dump(document, standard_output(), allow_nan=False, indent=1)
+    standard_output().write("\n")
+
+
+def _manifest_record(session: Inputs) -> Document | None:
+    """Return what the manifest states, and whether the logs are those of the recording; None without a manifest."""
+    if session.folder is None or session.manifest is None:
+        return None
+    from multitracer.manifest import changed_files
+
+    manifest = session.manifest
+    return {
+        "recorded_ns": manifest.created_ns,
+        "hosts": {name: facts.document() for name, facts in manifest.hosts.items()},
+        "variables": manifest.variables.document(),
+        "collectors": [
+            {"name": run.name, "host": run.host, "outcome": run.outcome, "ended_ns": run.ended_ns}
+            for run in manifest.collectors
+        ],
+        "files": len(manifest.files),
+        "changed": list(changed_files(session.folder, manifest)),
+    }
 
 
 def _show_captures(sheet: Page, recording: Recording, reading: InputChoice) -> None:

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Document
 
 SCHEMA = "multitracer.diagnose/2"
-"""Schema name of the document that `diagnose --json` writes (docs/diagnose.schema.json)."""
+"""Schema name of the document that `diagnose --json` writes (docs/schemas/diagnose.schema.json)."""
 _DIGITS = 6  # microseconds, finer than most capture clocks
 _MOST_SHOWN = 20
 """Maximum number of findings in the notebook view."""
@@ -340,7 +340,7 @@ class Diagnosis:
         return Table(FINDINGS, {name: np.array(v, dtype=dtypes[name]) for name, v in columns.items()})
 
     def document(self, *, intervals: bool = False, stages: bool = True) -> Document:
-        """Return what `multitracer diagnose --json` writes (docs/diagnose.schema.json).
+        """Return what `multitracer diagnose --json` writes (docs/schemas/diagnose.schema.json).
 
         Parameters
         ----------

@@ -20,7 +20,7 @@ from tests.benchmarks.growth import write_order
 from tests.cli.program import COMMAND, ENVIRONMENT, ROOT, analyze, call
 from tests.recording.captures import MS, START_NS, Conversation, write_conversations, write_pcap
 
-SCHEMA = json.loads((ROOT / "docs" / "analyze.schema.json").read_text("utf-8"))
+SCHEMA = json.loads((ROOT / "docs" / "schemas" / "analyze.schema.json").read_text("utf-8"))
 WITH_AN_OPTION = {"fairness"}
 
 

@@ -1,4 +1,4 @@
-"""What `diagnose --json` writes, held against docs/diagnose.schema.json."""
+"""What `diagnose --json` writes, held against docs/schemas/diagnose.schema.json."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.recording.captures import Conversation, write_conversations
 if TYPE_CHECKING:
     from pathlib import Path
 
-SCHEMA = json.loads((ROOT / "docs" / "diagnose.schema.json").read_text("utf-8"))
+SCHEMA = json.loads((ROOT / "docs" / "schemas" / "diagnose.schema.json").read_text("utf-8"))
 SESSIONS = sorted(path.parent.name for path in SAMPLES.glob("*/manifest.json"))
 
 

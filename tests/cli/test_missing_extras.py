@@ -67,6 +67,8 @@ _OF_CAMPAIGNS = {"compare", "campaign run", "campaign query", "campaign report"}
 REFUSED = {
     "campaign": _OF_CAMPAIGNS,
     "field": set(),
+    "notebook": set(),
+    "signalling": set(),
     "figures": {"plot"},
     "statistics": {"correlate"},
     "tables": {"export tables", *_OF_CAMPAIGNS},
