@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.comparison.difference import LEVEL
+from multitracer.analysis.comparison.difference import LEVEL, MIN_SESSIONS
 from multitracer.analysis.comparison.sides import MIN_KEPT, compare
 from multitracer.campaign.compared_sides import (
     CELL_M,
@@ -52,10 +52,6 @@ if TYPE_CHECKING:
 
 MARGIN = 0.05
 """Smallest difference that matters to a user: 5 %. Not measured."""
-_FEWEST = 6
-"""Minimum number of sessions per side for a factor and an interval in the headline. A test is possible from four on
-(the most extreme order of 4 and 4 has a probability of 2 in 70 by chance), but one session more can change its
-result."""
 _PAIRS = 6
 """Minimum number of pairs at one place and hour: by chance all agree with a probability below 5 % (2 of 64)."""
 _MAIN = (THROUGHPUT, GOODPUT, TRANSACTION, RTT)
@@ -87,16 +83,16 @@ def headline(comparison: SideDifferences, names: Names) -> str:
 
 def _is_sure(judged: Judged) -> bool:
     """Return whether a difference is shown, by enough sessions for a sentence."""
-    return judged.is_shown and min(judged.sessions) >= _FEWEST
+    return judged.is_shown and min(judged.sessions) >= MIN_SESSIONS
 
 
 def _main(main: Judged, comparison: SideDifferences, names: Names) -> str:
     value, low, high, _ = main.difference
     what = main.quantity.name
     sessions = sum(main.sessions)
-    if min(main.sessions) < _FEWEST:
+    if min(main.sessions) < MIN_SESSIONS:
         return (
-            f"Whether {names.second}'s {what} differs from {names.first}'s cannot be told: it needs {_FEWEST} "
+            f"Whether {names.second}'s {what} differs from {names.first}'s cannot be told: it needs {MIN_SESSIONS} "
             f"sessions per side, and one side has {min(main.sessions)}."
         )
     if not math.isfinite(high) or low <= -1:

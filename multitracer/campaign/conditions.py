@@ -73,6 +73,8 @@ _SOURCES: Mapping[str, _Source] = {
         f"handshake_seen AND close = {Close.FIN_BOTH_WAYS.value}",
     ),
     "transaction": _Source(_TIME, "rtt_s", "transactions", "outcome = 'ok'"),
+    "efficiency": _Source(_SHARE, "efficiency", "transfers"),
+    "utilization": _Source(_SHARE, "utilization", "transfers"),
     "rsrp": _Source(_LEVEL, "rsrp_dbm", "seconds"),
     "rsrq": _Source(_RATIO, "rsrq_db", "seconds"),
     "sinr": _Source(_RATIO, "sinr_db", "seconds"),
