@@ -66,6 +66,7 @@ def _judged(*arguments: str | Path, status: int) -> list[dict[str, Any]]:
         ("rtt.median > 41ms", "false", 0),
         ("limit.link > 0.5", "false", 0),
         ("sinr < 3dB", "unknown", _CANNOT_TELL),
+        ("utilization < 50%", "unknown", _CANNOT_TELL),
         ("rsrp < -3dB", "unknown", _CANNOT_TELL),
     ],
 )
