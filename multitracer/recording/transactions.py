@@ -88,24 +88,28 @@ def client_of(log: HostLog, inputs: Inputs) -> str:
 
 
 def sources_of(recording: Recording) -> list[SessionContent]:
-    """Return the transactions of each measurement of a recording, and the facts from its manifest.
+    """Return the transactions of a recording, and the facts of their measurements from the manifests.
 
+    Measurements with the same facts, such as blocks that alternate with another protocol, are one.
     Unusable lines of transactions.csv add a warning to the recording.
     """
-    measured = transactions_of(recording)
+    alike: dict[tuple[tuple[str, str], ...], list[tuple[HostLog, Table]]] = {}
+    for log, table in transactions_of(recording):
+        facts = _facts(manifest_of(log, recording.inputs), recording)
+        alike.setdefault(tuple(facts.items()), []).append((log, table))
     return [
         SessionContent(
-            recording.name if len(measured) == 1 else f"{recording.name}, {_name(log)}",
-            table,
-            _facts(manifest_of(log, recording.inputs), recording),
+            recording.name if len(alike) == 1 else f"{recording.name}, {_names(logs)}",
+            Table.concatenate(TRANSACTIONS, [table for _, table in logs]),
+            dict(facts),
             recording.speed,
         )
-        for log, table in measured
+        for facts, logs in alike.items()
     ]
 
 
-def _name(log: HostLog) -> str:
-    return Path(log.path).parent.name
+def _names(logs: list[tuple[HostLog, Table]]) -> str:
+    return _short(" and ".join(Path(log.path).parent.name for log, _ in logs))
 
 
 def transactions_of(recording: Recording) -> list[tuple[HostLog, Table]]:

@@ -149,7 +149,8 @@ def test_measurements_become_folders_of_the_session(tmp_path: Path, ends: tuple[
     assert own.variables.link == "far"
     for folder in (outside, recorded):
         assert (merged / folder.name / "transactions.csv").read_bytes() == (folder / "transactions.csv").read_bytes()
-    assert {source.facts.get("link") for source in sources_of(session)} == {None, "far"}
+    names = {source.facts.get("link"): source.name for source in sources_of(session)}
+    assert names == {None: "drive, centauruscomm and tcp", "far": "drive, wtcp"}
 
 
 def _place_in_manifest(folder: Path, hosts: dict[str, Role], more: dict[str, object]) -> None:
