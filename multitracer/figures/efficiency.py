@@ -275,10 +275,12 @@ def _explanation(group: _Group) -> str:
     if group.kind == "transfer":
         words.append("RTT: median, smallest and largest sample")
     shown = {band.of.name for band in group.bands}
-    missing = [each.name for each in group.quantities if each.is_named and each.name not in shown | {_EFFICIENCY.name}]
-    if missing:
-        listed = ", ".join(missing[:-1]) + " or " * (len(missing) > 1) + missing[-1]
-        words.append(f"no log has {listed.replace('Cell', 'cell')} for them")
+    missing = [each for each in group.quantities if each.is_named and each.name not in shown | {_EFFICIENCY.name}]
+    reasons: dict[str, list[str]] = {}
+    for each in missing:
+        reason = table.provenance.get("absent", {}).get(each.column, "not recorded")
+        reasons.setdefault(reason, []).append(each.name.replace("Cell", "cell"))
+    words += [f"no {', '.join(names)}: {reason}" for reason, names in reasons.items()]
     words += [f"the first {_MOST:,} are drawn"] if len(table) > _MOST else []
     left_out = table.provenance.get("left_out", 0)
     words += [f"{left_out:,} transfers with fewer bytes are left out"] if left_out else []

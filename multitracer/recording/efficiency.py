@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.analysis.transports import why_absent
 from multitracer.readings import MOST_AGE_S, Nearest
 from multitracer.recording.places import distinct_connections
 from multitracer.recording.transactions import transactions_of
 from multitracer.recording.transfer import Transfer
 from multitracer.schemas.tcp import Vantage
-from multitracer.schemas.transactions import EFFICIENCY
+from multitracer.schemas.transactions import CONTEXT, EFFICIENCY
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_S
 
@@ -104,18 +105,21 @@ def efficiency_table(recording: Recording) -> Table:
     Returns
     -------
     Table
-        `left_out` of its provenance is the number of transfers that it does not have, those with fewest bytes.
+        Of its provenance `left_out` is the number of transfers that it does not have, those with fewest bytes, and
+        `absent` holds why there is no value, by the column of a radio quantity.
     """
     left_out = 0
     if logged := transactions_of(recording):
         rows = [_of_transaction(row) | {"host": log.host} for log, table in logged for row in table.rows()]
+        absent = {column: why_absent(logged[0][1], name) for name, column in _CONTEXT.items()}
     else:
         numbers, _ = distinct_connections(recording, MOST)
         rows = [_of_transfer(recording, number) for number in numbers[:MOST]]
         left_out = len(numbers) - len(rows)
+        absent = _absent(recording)
     rows.sort(key=lambda row: row["begin_ns"])
     columns = {c.name: np.array([row[c.name] for row in rows], dtype=c.dtype) for c in EFFICIENCY}
-    return Table(EFFICIENCY, columns, {"left_out": left_out})
+    return Table(EFFICIENCY, columns, {"left_out": left_out, "absent": absent})
 
 
 def _of_transfer(recording: Recording, number: int) -> Row:
@@ -156,6 +160,21 @@ _RADIO = {
     "rsrp_dbm": "Radio_rsrp", "rsrq_db": "Radio_rsrq", "sinr_db": "Radio_sinr",
 }  # fmt: skip
 """Series of the radio context, by column."""
+
+
+_CONTEXT = {name: columns[0] for name, columns in CONTEXT.items() if columns[0] in _RADIO}
+"""Column of each radio quantity, by its name."""
+
+
+def _absent(recording: Recording) -> dict[str, str]:
+    """Return why transfers have no value of a radio quantity, by its column."""
+    context = recording.radio_context()
+    if not context.radio:
+        return dict.fromkeys(_RADIO, "no modem was recorded")
+    near = f"no reading within {MOST_AGE_S:g} s"
+    return {
+        column: near if label in context.series else "the modem did not report it" for column, label in _RADIO.items()
+    }
 
 
 def _radio(transfer: Transfer) -> dict[str, float]:

@@ -86,7 +86,7 @@ def test_what_no_log_has_is_said_and_has_no_band(tmp_path: Path) -> None:
     bare = efficiency_table(read(write_session(tmp_path / "bare", transactions({64: [1.0, 2.0]}))))
     figure = efficiency_figure([("bare", bare)])
     assert [trace.name for trace in figure.data] == ["RTT", "Efficiency (sent)"]
-    assert "no log has RSSI, BLER or cell busy for them" in text(figure)
+    assert "no RSSI, BLER, cell busy: no modem was recorded" in text(figure)
     assert "counted by the senders" in text(figure)
 
 
