@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.report.chromium import Browser
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
+EXPERIMENTS = ROOT / "docs" / "papers" / "data" / "experiments"
 SAMPLE = ROOT / "sample_traces" / "cellular_upload"
 PLOTS = (("cellular_upload", ()), ("typical-1450k", ("--to", "130")))
 """What `multitracer plot` draws as a picture: session, options."""
@@ -35,6 +37,7 @@ def main() -> None:
             for name, options in PLOTS:
                 _plot(browser, name, options, Path(folder) / "plot.html")
             _align(browser, Path(folder) / "clocks.html")
+            _efficiency(browser, Path(folder))
             _drive(browser, Path(folder) / "drive.html")
 
 
@@ -65,6 +68,20 @@ def _align(browser: Browser, page: Path) -> None:
     browser.evaluate("window.plot.then(() => true)")
     browser.evaluate("document.querySelector('.modebar-container').remove()")
     _save(browser, "align")
+
+
+def _efficiency(browser: Browser, folder: Path) -> None:
+    """Draw the experiment of paper 000's figure 4 as `multitracer plot --figure efficiency` does."""
+    session, page = folder / "CDPD", folder / "efficiency.html"
+    session.mkdir()
+    shutil.copy(EXPERIMENTS / "cdpd-cc.csv.gz", session / "transactions.csv.gz")
+    _run("plot", "--figure", "efficiency", "--size", "8192", str(session), "-o", str(page))
+    browser.resize(1100, 660)
+    browser.prefer("light")
+    browser.open(page)
+    browser.evaluate("window.plot.then(() => true)")
+    browser.evaluate("document.querySelector('.modebar-container').remove()")
+    _save(browser, "efficiency")
 
 
 def _drive(browser: Browser, page: Path) -> None:

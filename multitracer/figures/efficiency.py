@@ -245,8 +245,8 @@ def _panel(group: _Group, theme: ThemeName) -> SheetPanel:
     return SheetPanel(_title(group), round(_BAND_PX * height), x_axis, y_axis, shapes=shapes, more=_explanation(group))
 
 
-_FEW = 12
-"""Number of rows up to which each has a number below it."""
+_FEW, _MANY = 12, 200
+"""Numbers of rows up to which each has a number below it and a large mark, and from which on marks are small."""
 
 
 def _title(group: _Group) -> str:
@@ -359,8 +359,12 @@ def _curve(band: _Band, x: Array, labels: list[str], theme: ThemeName) -> Props:
         "x": x,
         "y": band.at(band.value),
         "customdata": [plain(value) for value in values],
-        "line": {"color": colour, "width": look.size_px},
-        "marker": {"color": colour, "size": 5 if len(x) > _FEW else 8, "symbol": look.symbol},
+        "line": {"color": colour, "width": look.size_px if len(x) <= _MANY else 1},
+        "marker": {
+            "color": colour,
+            "size": 8 if len(x) <= _FEW else 5 if len(x) <= _MANY else 3,
+            "symbol": look.symbol,
+        },
         "hovertemplate": f"<b>{name}</b> %{{customdata}}<extra></extra>",
     }
     if band.of is _RTT and np.isfinite(band.table["rtt_max_s"]).any():

@@ -204,7 +204,7 @@ def _of_transaction(row: Row) -> Row:
         "size_bytes": row["size_bytes"],
         "begin_ns": row["start_ns"],
         "seconds": row["timeout_s"] if row["rtt_s"] is None else row["rtt_s"],
-        "rtt_s": row["rtt_s"],
+        "rtt_s": row["rtt_s"] if is_done else np.nan,
         "rtt_min_s": np.nan,
         "rtt_max_s": np.nan,
         "needed_bytes": needed if is_done else NA,

@@ -119,7 +119,7 @@ EFFICIENCY = Schema(
         Column("begin_ns", "int64", "begin of the transaction, or first segment of the transfer", "ns since 1970"),
         *_real(
             ("seconds", "time of the transaction until its reply had arrived, or of the transfer; link time", "s"),
-            ("rtt_s", "RTT of the transaction; of a transfer the median of its samples", "s"),
+            ("rtt_s", "RTT of the transaction, NA if it was dropped; of a transfer the median of its samples", "s"),
             ("rtt_min_s", "smallest RTT sample of a transfer", "s"),
             ("rtt_max_s", "largest RTT sample of a transfer", "s"),
         ),
