@@ -150,7 +150,9 @@ def _joined(recording: Recording, table: Table, client: str) -> Table:
     for name in CONTEXT:
         device, logs = _DEVICE[name == "place"], receiver if name == "place" else modem
         if isinstance(logs, str):
-            columns[f"{name}_absent"] = _unless_known(columns, name, logs or f"no {device} was recorded")
+            is_logged = recording.inputs.holds("position" if name == "place" else "radio")
+            nothing = f"the {device} gave no reading" if is_logged else f"no {device} was recorded"
+            columns[f"{name}_absent"] = _unless_known(columns, name, logs or nothing)
             continue
         readings = _readings_of(name, logs)
         nearest = Nearest(readings.time_ns, *intervals, round(MOST_AGE_S * second_ns))

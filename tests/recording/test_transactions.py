@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -129,6 +130,13 @@ def test_without_logs_the_reason_names_what_was_not_recorded(tmp_path: Path) -> 
     assert table["place_absent"].tolist() == ["no GPS receiver was recorded"]
 
 
+def test_a_modem_that_never_answered_was_recorded_all_the_same(tmp_path: Path) -> None:
+    folder = _session(tmp_path / "drive", [0.2])
+    missed: Record = {"kind": "missed", "count": 9, "since_ns": _at(0.0), "until_ns": _at(9.0), "why": "silent"}
+    _modem(folder / "mobile" / "radio-0.jsonl", [], missed)
+    assert _joined(folder)["rssi_absent"].tolist() == ["the modem gave no reading"]
+
+
 def test_values_of_a_file_without_logs_remain(tmp_path: Path) -> None:
     """As of a session whose logs were not copied, written by an older version."""
     folder = write_session(tmp_path / "old", transactions({64: [0.2, 0.3]}, radio=True))
@@ -170,6 +178,29 @@ def test_a_modem_whose_clock_is_apart_and_unknown_is_not_joined(tmp_path: Path) 
     assert table["rssi_dbm"].isna().all()
     assert set(table["rssi_absent"]) == {"no reading within 2 s"}
     assert table["rssi_age_s"].max() < -1700
+
+
+def test_a_modem_whose_clock_is_apart_and_known_is_joined_on_the_clock_of_the_client(tmp_path: Path) -> None:
+    """A phone beside the client, 1,800 s ahead: what both receivers said of GPS time relates the clocks."""
+    folder = _session(tmp_path / "drive", [0.2] * 3)
+    write_manifest(folder, Manifest("drive", hosts={"van": Host(role=Role.CLIENT), "phone": Host()}))
+    for host, ahead_s in (("van", 0.0), ("phone", 1800.0)):
+        _gps_with_time(folder / host / "gps-0.jsonl", ahead_s=ahead_s)
+    _modem(folder / "phone" / "radio-0.jsonl", [(float(n), -70 - n, 5) for n in range(9)], ahead_s=1800)
+    table = _joined(folder)
+    assert table["rssi_dbm"].tolist() == [-70.0, -71.0, -71.0], "they began at 0, 0.7 and 1.4 s"
+    assert set(table["rssi_absent"]) == {""}
+
+
+def _gps_with_time(path: Path, *, ahead_s: float) -> None:
+    """Write a minute of gpsd's reports with the time of the receiver, a tenth of a second after each fix."""
+    reports: list[Record] = []
+    for second in range(60):
+        fixed_at = datetime.fromtimestamp(START_NS / NS_PER_S + second, UTC)
+        stamp = fixed_at.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+        tpv = {"class": "TPV", "mode": 3, "time": stamp, "lat": 48.0, "lon": 11.0}
+        reports.append({"kind": "report", "at_ns": _at(second + 0.1), "raw": json.dumps(tpv)})
+    _log(path, "gps", reports, ahead_s=ahead_s)
 
 
 times = st.lists(st.integers(0, 40), max_size=12).map(sorted)
