@@ -39,6 +39,7 @@ def main() -> None:
             _align(browser, Path(folder) / "clocks.html")
             _efficiency(browser, Path(folder))
             _drive(browser, Path(folder) / "drive.html")
+            _measured(browser, Path(folder) / "measured.html")
 
 
 def _run(*arguments: str) -> None:
@@ -82,6 +83,23 @@ def _efficiency(browser: Browser, folder: Path) -> None:
     browser.evaluate("window.plot.then(() => true)")
     browser.evaluate("document.querySelector('.modebar-container').remove()")
     _save(browser, "efficiency")
+
+
+def _measured(browser: Browser, page: Path) -> None:
+    """Show a drive with transactions: efficiency with the radio, utilization, time and sequence."""
+    session = str(ROOT / "sample_traces" / "measured-drive")
+    for name, height_px, options in (
+        ("measured_efficiency", 1280, ("--figure", "efficiency", "--size", "16384")),
+        ("measured_utilization", 660, ("--figure", "utilization")),
+        ("measured_sequence", 1110, ("--connection", "8")),
+    ):
+        _run("plot", session, "-o", str(page), *options)
+        browser.resize(1200, height_px)
+        browser.prefer("light")
+        browser.open(page)
+        browser.evaluate("window.plot.then(() => true)")
+        browser.evaluate("document.querySelector('.modebar-container').remove()")
+        _save(browser, name)
 
 
 def _drive(browser: Browser, page: Path) -> None:

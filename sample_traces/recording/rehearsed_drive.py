@@ -38,7 +38,7 @@ def finish(folder: Path) -> None:
     leave_out_places(folder, logs)
     for path in logs:
         path.write_text(_PORTS.sub("", path.read_text()))
-    for path in [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".json"]:
+    for path in [path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".json", ".csv")]:
         if path.stat().st_size >= _LEAST_BYTES:
             path.with_name(f"{path.name}.xz").write_bytes(lzma.compress(path.read_bytes(), preset=9))
             path.unlink()

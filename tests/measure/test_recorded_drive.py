@@ -71,15 +71,16 @@ def _table(folder: Path) -> Table:
     return Table.concatenate(TRANSACTIONS, tables)
 
 
-def _check_nearest(folder: Path, column: str = "rssi_dbm") -> int:
+def check_nearest(folder: Path, column: str = "rssi_dbm", logged: str = "") -> int:
     """Check that each transaction has the reading of the modem's log that is nearest to it; return how many have one.
 
-    The log is read apart from the program that joins it.
+    The log is read apart from the program that joins it. `logged` is the column of the log if it has another name.
     """
+    logged = logged or column
     radio = Table.concatenate(RADIO, [table for _, table in Recording(find_inputs(folder)).tables("radio", "radio")])
-    sources = Counter(radio["source"][np.isfinite(radio[column])].tolist())
-    used = (radio["source"] == min(sources, key=lambda name: (-sources[name], name))) & np.isfinite(radio[column])
-    times, values = radio["time_ns"][used], radio[column][used]
+    sources = Counter(radio["source"][np.isfinite(radio[logged])].tolist())
+    used = (radio["source"] == min(sources, key=lambda name: (-sources[name], name))) & np.isfinite(radio[logged])
+    times, values = radio["time_ns"][used], radio[logged][used]
     nearest = 0
     for table in [table for _, table in transactions_of(Recording(find_inputs(folder)))]:
         following = np.append(table["start_ns"][1:], 1 << 62)
@@ -125,7 +126,7 @@ def test_one_command_records_a_drive_over_a_shaped_path(protocol: str, tmp_path:
     ):
         argv = _plan(protocol, server, folder, 120)
         run(*argv, *ports, "--capture", "-i", "to-r", before=hosts.command("a"), timeout=PATIENCE_S)
-    assert _check_nearest(folder) == _check_nearest(folder, "sinr_db") == 240
+    assert check_nearest(folder) == check_nearest(folder, "sinr_db") == 240
     rows = _rows(folder)
     table = _table(folder)
     assert [float(row["rssi_dbm"]) for row in rows] == pytest.approx(table["rssi_dbm"], abs=5e-4), "as in the file"
@@ -180,7 +181,7 @@ def test_a_modem_that_dies_in_the_middle_leaves_its_reason(tmp_path: Path) -> No
     last = _said(tmp_path / "served")[-1]["recorded"]
     assert last["rssi_absent"] == "no reading within 2 s"
     assert "rssi_dbm" not in last
-    assert _check_nearest(folder) == known.sum()
+    assert check_nearest(folder) == known.sum()
 
 
 def test_a_server_that_vanishes_ends_no_recording(tmp_path: Path) -> None:
@@ -202,7 +203,7 @@ def test_a_server_that_vanishes_ends_no_recording(tmp_path: Path) -> None:
     assert (table["outcome"] == "dropped").sum() > 1_000
     assert str(table["why"][-1]).startswith("connect")
     assert np.isfinite(table["rssi_dbm"]).all(), "a dropped transaction has its radio, too"
-    assert _check_nearest(folder) == 3_000
+    assert check_nearest(folder) == 3_000
 
 
 def test_a_recorded_plan_that_was_interrupted_is_continued(tmp_path: Path) -> None:
@@ -228,7 +229,7 @@ def test_a_recorded_plan_that_was_interrupted_is_continued(tmp_path: Path) -> No
         "radio-0.jsonl", "radio-1.jsonl", "radio-2.jsonl",
     }  # fmt: skip
     assert not list(changed_files(folder, manifest))
-    assert _check_nearest(folder) == 1_200
+    assert check_nearest(folder) == 1_200
     assert re.search(r"reply +64 B +600 ", again.stdout)
 
 
@@ -261,7 +262,7 @@ def test_measurements_inside_a_recording_have_folders_of_their_own(tmp_path: Pat
     assert "already recorded by `multitracer capture`; give --modem to that command" in refused.stderr
     assert not find_inputs(folder).warnings
     assert Counter(_table(folder)["protocol"].tolist()) == {"centauruscomm": 60, "tcp": 60}
-    assert _check_nearest(folder) == 120
+    assert check_nearest(folder) == 120
     own = read_manifest(folder / "tcp")
     assert own is not None
     assert own.more[RECORDED_AT] == "mobile"

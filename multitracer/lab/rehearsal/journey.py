@@ -251,18 +251,20 @@ class Journey:
         event = self.event(at_s)
         kind = None if event is None else event.kind
         if kind == "hole":
-            return {"rssi_dbm": _FLOOR_DBM, "registration": 2}
+            return {"rssi_dbm": _FLOOR_DBM, "bler_pct": 100.0, "registration": 2}
         near, cell = self._nearness(at_s), self.cell(at_s)
         slow, quick = (math.sin(2 * math.pi * at_s / period + self.seed) for period in (47.0, 13.0))
         rsrp = -88.0 + 4.0 * slow + 2.0 * quick - 6.0 * near
         sinr = 13.0 + 4.0 * slow + 2.0 * quick - 2.0 * near
         busy = 20.0 + 10.0 * math.sin(2 * math.pi * at_s / 61.0)
         more_db = _MORE_POWER_DB.get(str(kind), 0.0)
+        sinr = _DISTURBED_SINR_DB + quick if kind == "interference" else sinr
         return {
             "rssi_dbm": rsrp + 28.0 + more_db,
             "rsrp_dbm": rsrp,
             "rsrq_db": -8.0 + slow - near - more_db,
-            "sinr_db": _DISTURBED_SINR_DB + quick if kind == "interference" else sinr,
+            "sinr_db": sinr,
+            "bler_pct": min(100.0, max(0.0, 1.0 + (12.0 - sinr) * 1.5)),
             "cell_busy_pct": _LOADED_PCT + slow if kind == "load" else busy,
             "registration": 1,
             "area_code": AREA,
