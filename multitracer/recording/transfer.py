@@ -627,11 +627,13 @@ class Transfer:
         return there.table, "" if there.placed else there.sentence
 
     def _is_apart(self, table: Table) -> bool:
-        """Return whether all readings of a table lie outside of the time of the transfer."""
+        """Return whether all readings of a table lie before the transfer, or all after it.
+
+        A transfer between two readings is shorter than their distance: the clock need not be wrong.
+        """
         time_ns = table["time_ns"]
         time_ns = time_ns[time_ns != NOT_A_TIME]
-        inside = (time_ns >= self.begin_ns) & (time_ns <= self.end_ns)
-        return bool(len(time_ns)) and not inside.any()
+        return bool(len(time_ns)) and bool((time_ns < self.begin_ns).all() or (time_ns > self.end_ns).all())
 
 
 class Pairs(NamedTuple):

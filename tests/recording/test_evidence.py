@@ -19,7 +19,7 @@ from multitracer.recording.inputs import find_inputs
 from multitracer.recording.read import read
 from multitracer.recording.recording import Recording
 from tests.cli.program import call, run
-from tests.recording.captures import Conversation, write_conversations
+from tests.recording.captures import START_NS, Conversation, write_conversations
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -166,6 +166,13 @@ def test_a_filter_that_leaves_nothing_says_so(folder: Path) -> None:
         done = run(*command, "--from", "100", folder, cwd=folder.parent)
         assert "Warning: no TCP segment lies between --from and --to" in done.stderr, command
     assert "no TCP segment lies between" in (folder.parent / "r.html").read_text("utf-8")
+
+
+def test_a_transfer_between_two_readings_makes_no_clock_suspicious(folder: Path) -> None:
+    lines = ["time_ns,source,role,rat,cell_id,rssi_dbm"]
+    lines += [f"{START_NS + n * 10 * 10**9},csv,serving,LTE,7,-80" for n in (-2, -1, 1, 2)]
+    (folder / "mobile" / "radio.csv").write_text("\n".join(lines) + "\n")
+    assert "no reading lies" not in call("diagnose", folder).stderr
 
 
 def test_a_radio_log_of_another_time_is_not_passed_over_in_silence(folder: Path) -> None:
