@@ -246,7 +246,7 @@ def compare(first: Place, second: Place | None = None, *, by: str | None = None)
     Examples
     --------
     >>> mt.compare(operators, by="operator")
-    <multitracer.Comparison: operator b's throughput was ... in these 2 sessions. These are too few ...>
+    <multitracer.Comparison: Whether operator b's throughput differs from operator a's cannot be told: it needs 6 ...>
     """
     if (second is None) == (by is None):
         raise InputError("compare: give two campaigns or folders, or one campaign or folder and by=LABEL")
