@@ -101,6 +101,19 @@ def test_a_transaction_over_tcp_has_the_efficiency_of_both_captures(measured: Pa
     assert repeated
 
 
+def test_the_bundled_drive_has_an_efficiency_of_each_transaction() -> None:
+    """TCP and CentaurusComm took turns, in six measurements of one session, by three connections of TCP."""
+    own = mt.open(ROOT / "sample_traces" / "measured-drive").efficiency()
+    assert own["evidence"].value_counts().to_dict() == {
+        "captured at both hosts": 72, "counted by the receivers": 72,
+    }  # fmt: skip
+    assert own["begin_ns"].is_monotonic_increasing
+    tcp = own.query("protocol == 'tcp'")
+    assert (tcp["efficiency"] >= tcp["efficiency_sent"] - 1e-9).all()
+    assert tcp["efficiency_sent"].min() < 0.8
+    assert own[["rssi_dbm", "bler_percent", "cell_busy_percent"]].notna().all(axis=None)
+
+
 def test_all_that_arrived_is_that_of_some_transaction(measured: Path) -> None:
     """Payload that arrived, less that of good-byes and receipts, as tshark counts it."""
     if shutil.which("tshark") is None:
