@@ -84,15 +84,22 @@ def dask_setup(_: object) -> None:
 
 
 @contextlib.contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Make processes that start during the `with` block ignore Ctrl-C from their start."""
+def _interrupts_deferred() -> Iterator[list[int]]:
+    """Make processes that start during the `with` block ignore Ctrl-C from their start.
+
+    Yield a list of the interrupts of this program meanwhile: none is lost, and none cuts a start of processes. The
+    signal is blocked, because threads and processes inherit that; another thread may get it nevertheless.
+    """
+    interrupts: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield interrupts
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        yield
+        yield interrupts
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGINT, before)
 
 
@@ -221,7 +228,7 @@ class OnCluster:
             with Client(self.address, security=self._security, set_as_default=False) as client:
                 yield client
             return
-        with _interrupts_ignored():
+        with _interrupts_deferred() as interrupts:
             cluster = LocalCluster(
                 n_workers=self.jobs,
                 threads_per_worker=1,
@@ -229,8 +236,11 @@ class OnCluster:
                 scheduler_kwargs={"dashboard": False},
                 silence_logs=logging.CRITICAL,
             )
-        with cluster, Client(cluster, set_as_default=False) as client:
-            yield client
+        with cluster:
+            if interrupts:
+                signal.raise_signal(signal.SIGINT)
+            with Client(cluster, set_as_default=False) as client:
+                yield client
 
     def _check(self, client: Client, store: Store, tasks: Iterable[AnalysisTask]) -> None:
         """Raise an error if a worker has other versions, or cannot read the inputs or the campaign."""

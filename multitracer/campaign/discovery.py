@@ -2,8 +2,9 @@
 
 A named file is a session, together with the files that tcpdump or dumpcap numbered in the same series. A
 folder with a manifest is a session, and so is one that directly holds a capture or a log, with its subfolders
-as hosts, as `report FOLDER` reads it. Any other folder is searched. Symbolic links are followed only if
-they are given as inputs, and campaigns are skipped.
+as hosts, as `report FOLDER` reads it; but not where a subfolder is a session of its own, because it has a manifest
+or its name a date: then the files beside it are sessions, as if they were named, with a warning. Any other folder is
+searched. Symbolic links are followed only if they are given as inputs, and campaigns are skipped.
 
 Inputs are local paths and URLs; the worker that reads a session fetches the files of a URL. The same rules
 find the sessions below a URL, by one listing of all objects. Its files are fetched into a temporary folder,
@@ -41,6 +42,8 @@ DIGITS = 16
 """Hexadecimal digits of the number of a session or an input: two of 10^7 are equal with a probability of 3e-6."""
 DEEPEST = 32
 """Maximum depth of the search below a named folder; a campaign has year, month, day, car. Not measured."""
+_DATE = re.compile(r"(?<!\d)(?:19|20)\d\d([-_.]?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])(?!\d)")
+"""The date in the name of a folder of one day, which no host has."""
 MODELLED = frozenset({"truth", "tables"})
 """Subfolders of a session without logs: the truth of a model, and the tables of `align`."""
 
@@ -73,7 +76,7 @@ class Candidate:
         yield self
 
     def inner(self) -> Iterator[Candidate]:
-        """Yield the subfolders of a folder as candidates.
+        """Yield the candidates that are no sessions where this one is: the subfolders of a folder.
 
         They count as sessions of their own if the folder has no manifest.
         """
@@ -126,6 +129,15 @@ class Candidate:
                     for inner in _entries(entry.path):
                         if inner.is_file():
                             yield f"{entry.name}/{inner.name}", inner.path
+
+
+@dataclass(frozen=True, slots=True)
+class LooseCandidate(Candidate):
+    """Files beside folders that are sessions of their own."""
+
+    def inner(self) -> Iterator[Candidate]:
+        """Yield the folder that holds the files as a candidate: before, it was one session with all that is in it."""
+        yield Candidate((os.path.dirname(self.paths[0]),))  # noqa: PTH120
 
 
 def content_of(inputs: Inputs) -> str:
@@ -187,12 +199,7 @@ def candidates(
                 f"{portable(name)}: not a regular file; a campaign reads its inputs more than "
                 "once, so name regular files or folders"
             )
-    for each in separate_inputs(files) if files else ():
-        paths = [path for point in each.points for path in point.paths] + [log.path for log in each.listed]
-        candidate = Candidate(tuple(dict.fromkeys(map(os.path.realpath, paths))))
-        if candidate.key not in search.seen:
-            search.seen.add(candidate.key)
-            yield candidate
+    yield from search.of_files(files, Candidate)
 
 
 class _Search:
@@ -210,18 +217,22 @@ class _Search:
             return
         try:
             entries = list(_entries(folder))
-            if self._is_session(candidate, entries):
+            folders = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+            holds_sessions = not _has_manifest(entries) and any(map(_is_own_session, folders))
+            if not holds_sessions and self._is_session(candidate, entries):
                 self.seen.add(candidate.key)
                 yield candidate
                 return
+            logs = [entry.path for entry in entries if entry.is_file() and _is_log(entry)] if holds_sessions else []
+            self._passed_over += loose_warning(portable(folder), len(logs))
+            yield from self.of_files(logs, LooseCandidate)
         except (OSError, MultiTracerError) as error:
             self._passed_over.append(f"{portable(folder)}: cannot read this folder: {error}")
             return
         if any(entry.name == SNAPSHOTS and entry.is_dir() for entry in entries):
             return
-        files = (entry.name for entry in entries if entry.is_file())
+        files = (entry.name for entry in entries if entry.is_file() and entry.path not in logs)
         self._passed_over += no_captures(portable(folder), files)
-        folders = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
         if depth >= DEEPEST and folders:
             self._passed_over.append(
                 f"{portable(folder)}: more than {DEEPEST} folders deep; name this folder as an input"
@@ -230,10 +241,37 @@ class _Search:
         for path in folders:
             yield from self.below(path, depth + 1)
 
+    def of_files(self, files: list[str], kind: type[Candidate]) -> Iterator[Candidate]:
+        """Yield files as sessions, those that a program numbered together."""
+        for each in separate_inputs(files) if files else ():
+            paths = [path for point in each.points for path in point.paths] + [log.path for log in each.listed]
+            candidate = kind(tuple(dict.fromkeys(map(os.path.realpath, paths))))
+            if candidate.key not in self.seen:
+                self.seen.add(candidate.key)
+                yield candidate
+
     def _is_session(self, candidate: Candidate, entries: list[os.DirEntry[str]]) -> bool:
-        if candidate.key in self._known or any(entry.name == MANIFEST for entry in entries):
+        if candidate.key in self._known or _has_manifest(entries):
             return True
         return any(_is_log(entry) for entry in entries if entry.is_file())
+
+
+def _has_manifest(entries: list[os.DirEntry[str]]) -> bool:
+    return any(entry.name == MANIFEST for entry in entries)
+
+
+def _is_own_session(folder: str) -> bool:
+    """Return whether a folder below one that holds logs is a session, and no host of it."""
+    return os.path.isfile(f"{folder}/{MANIFEST}") or _DATE.search(os.path.basename(folder)) is not None  # noqa: PTH113, PTH119
+
+
+def loose_warning(folder: str, number: int) -> list[str]:
+    """Return a sentence about files that lie beside folders that are sessions; none if there are no files."""
+    if not number:
+        return []
+    files = "1 file lies" if number == 1 else f"{number:,} files lie"
+    kind = "it is a session of its own" if number == 1 else "each recording of them is a session of its own"
+    return [f"{folder}: {files} beside folders that are sessions of their own; {kind}, too"]
 
 
 def no_captures(folder: str, names: Iterable[str]) -> list[str]:
@@ -458,13 +496,23 @@ class _Listing:
     def sessions(self, folder: str = "", depth: int = 0) -> Iterator[RemoteCandidate]:
         """Yield the folder if it is a session; otherwise yield the sessions below it."""
         url = f"{self._remote.url}/{folder}" if folder else self._remote.url
-        if self._is_session(url, folder):
+        folders = self._folders.get(folder, set())
+        own = [name for name in folders if self._is_own_session(f"{folder}/{name}" if folder else name)]
+        has_manifest = MANIFEST in self._files.get(folder, {})
+        if has_manifest or (not own and self._is_session(url, folder)):
             yield RemoteCandidate((url,), (self._session(folder),))
             return
-        folders = self._folders.get(folder, set())
+        logs = self._logs(folder) if own else {}
+        self._passed_over += loose_warning(portable(url), len(logs))
+        rings: dict[tuple[str, str], list[str]] = {}
+        for name in logs:
+            rings.setdefault(ring_of(f"{url}/{name}"), []).append(name)
+        for names in rings.values():  # listed anew as single objects, whose states stores tell otherwise
+            yield RemoteCandidate(tuple(f"{url}/{name}" for name in names))
         if SNAPSHOTS in folders:
             return
-        self._passed_over += no_captures(portable(url), sorted(self._files.get(folder, {})))
+        files = sorted(self._files.get(folder, {}).keys() - logs.keys())
+        self._passed_over += no_captures(portable(url), files)
         if depth >= DEEPEST and folders:
             self._passed_over.append(f"{portable(url)}: more than {DEEPEST} folders deep; name this folder as an input")
             return
@@ -478,16 +526,25 @@ class _Listing:
         items = [item for place in places for item in self._files.get(place, {}).values()]
         return _files(sorted(item._replace(name=item.name[cut:]) for item in items))
 
+    def _is_own_session(self, folder: str) -> bool:
+        return MANIFEST in self._files.get(folder, {}) or _DATE.search(folder.rpartition("/")[2]) is not None
+
     def _is_session(self, url: str, folder: str) -> bool:
-        files = self._files.get(folder, {})
-        if MANIFEST in files or RemoteCandidate((url,)).key in self._known:
+        if RemoteCandidate((url,)).key in self._known:
             return True
-        maps = {f"{name}.toml" for name in files}
-        return any(
-            f"{name}.toml" in files or self._is_log(item)
-            for name, item in sorted(files.items())
-            if item.size and name not in maps
+        files = self._files.get(folder, {})
+        return any(f"{name}.toml" in files for name in files) or any(
+            map(self._is_log, self._read_ones(folder).values())
         )
+
+    def _logs(self, folder: str) -> dict[str, Item]:
+        return {name: item for name, item in self._read_ones(folder).items() if self._is_log(item)}
+
+    def _read_ones(self, folder: str) -> dict[str, Item]:
+        """Return the files of a folder that may be logs, and are no maps of another file."""
+        files = self._files.get(folder, {})
+        maps = {f"{name}.toml" for name in files}
+        return {name: item for name, item in sorted(files.items()) if item.size and name not in maps}
 
     def _is_log(self, item: Item) -> bool:
         """Return whether an object is a capture or a log that a parser reads, judged by its first bytes."""

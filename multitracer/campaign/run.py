@@ -54,6 +54,8 @@ class CampaignProgress:
     """Number of sessions to analyse."""
     unchanged: int = 0
     """Number of sessions that were skipped because they are unchanged."""
+    failed_before: int = 0
+    """Number of these that failed in an earlier run."""
     done: int = 0
     failed: int = 0
     """Number of finished sessions that failed."""
@@ -287,7 +289,7 @@ class _Run:
 
         In a watch an input may be missing for a time.
         """
-        self.progress.unchanged = 0
+        self.progress.unchanged = self.progress.failed_before = 0
         self.progress.waiting, self.progress.passed_over = [], []
         try:
             return list(self._tasks(inputs, retry=retry))
@@ -313,6 +315,7 @@ class _Run:
             state, size = candidate.state_and_bytes()
             if state and state == before and not (retry and session is None):
                 self.progress.unchanged += 1
+                self.progress.failed_before += session is None
             elif self._has_come(candidate):
                 yield AnalysisTask(candidate, state, session, size, forced)
             else:

@@ -89,18 +89,24 @@ def command() -> None:
     "--retry", is_flag=True, help="Also analyse again the inputs that failed before and have not changed since."
 )
 @click.option(
+    "--strict",
+    is_flag=True,
+    help="End with exit status 1 if a session failed, now or before, or if something was passed over with a warning.",
+)
+@click.option(
     "--watch", "watched", is_flag=True,
     help="Run until Ctrl-C, and add each new session when its files are complete.",
 )  # fmt: skip
 @forces_reading
 @common_options
-def run(
+def run(  # noqa: PLR0913  # each is an option
     inputs: tuple[str, ...],
     campaign: str,
     jobs: int,
     cluster: str | None,
     *,
     retry: bool,
+    strict: bool,
     watched: bool,
     **certificates: str | None,
 ) -> None:
@@ -113,6 +119,9 @@ def run(
     With --watch, a session is complete when every file has the size that the manifest lists. Without such a
     list, a session is complete when none of its files changed for 60 s. Ctrl-C or SIGTERM ends the watch
     with exit status 0 after the current session.
+
+    The exit status is 0 even if sessions failed, and 1 with --strict; 1 if the campaign cannot be written or an
+    INPUT is missing; 2 for wrong options; 130 after Ctrl-C.
     """
     from multitracer.campaign.run import run as run_campaign
     from multitracer.cli._campaign import CampaignProgressLine, watch_campaign
@@ -128,6 +137,19 @@ def run(
     for sentence in (*progress.passed_over, *(f"damaged: {each}" for each in progress.damaged), *waiting):
         warn(sentence)
     click.echo(_outcome(progress, campaign))
+    if strict:
+        _be_strict(progress, campaign)
+
+
+def _be_strict(progress: CampaignProgress, campaign: str) -> None:
+    """Raise an error if the campaign lacks something that is below its inputs."""
+    from multitracer.words import count, portable
+
+    failed = progress.failed + progress.failed_before
+    lacks = [f"{count(failed, 'session')} failed (`campaign status` shows why)"] if failed else []
+    lacks += [f"{count(len(progress.passed_over), 'warning')} above"] if progress.passed_over else []
+    if lacks:
+        raise InputError(f"{portable(campaign)}: {' and '.join(lacks)}; without --strict this is no error")
 
 
 def _workers(

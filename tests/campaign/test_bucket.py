@@ -74,6 +74,27 @@ def test_loose_objects_are_sessions_and_those_of_a_ring_are_one(drives: Path, fi
     assert row == {"name": "b.pcap", "path": "memory:///bucket/loose/b.pcap"}
 
 
+def test_objects_beside_folders_that_are_sessions_are_sessions_and_a_warning(
+    drives: Path, files: fsspec.AbstractFileSystem
+) -> None:
+    capture = (drives / "car0" / "day000" / "phone" / "capture.pcap").read_bytes()
+    for name in ("a.pcap", "a.pcap1", "notes.txt", "2026-11-01/b.pcap", "day/phone/c.pcap", "day/manifest.json"):
+        files.pipe(f"/bucket/beside/{name}", capture if ".pcap" in name else b"{}")
+    sentences: list[str] = []
+    found = list(sessions_in(["memory://bucket/beside"], passed_over=sentences))
+    assert [[path.partition("beside/")[2] for path in each.paths] for each in found] == [
+        ["a.pcap", "a.pcap1"], ["2026-11-01"], ["day"],
+    ]  # fmt: skip
+    assert sentences == [
+        (
+            "memory:///bucket/beside: 2 files lie beside folders that are sessions of their own; each recording of "
+            "them is a session of its own, too"
+        )
+    ]
+    run(["memory://bucket/beside"], PLACE)
+    assert query(Catalogue(PLACE), "SELECT sentence FROM failures").to_pylist() == []
+
+
 def test_file_urls_are_paths(drives: Path, tmp_path: Path) -> None:
     run([f"file://{drives}"], f"file://{tmp_path}/campaign")
     assert run([str(drives)], tmp_path / "campaign").unchanged == SESSIONS

@@ -11,6 +11,7 @@ import ssl
 import subprocess
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,7 +29,6 @@ from tests.cli.program import call, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("lost_connections")
 
@@ -269,6 +269,21 @@ def test_an_interrupt_ends_all_processes_with_one_line(tmp_path: Path) -> None:
     while _is_running(process.pid):
         assert time.monotonic() < deadline_s
         time.sleep(0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_an_interrupt_while_the_processes_start_is_not_lost(tmp_path: Path) -> None:
+    drives = make_sessions(tmp_path / "drives", 60)
+    process = start(["campaign", "run", str(drives), "-o", str(tmp_path / "campaign"), "--jobs", "2"])
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while process.poll() is None and not any(path.read_text() for path in children.parents[1].glob("*/children")):
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    _, words = process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert words.splitlines()[-1] == "Error: interrupted"
+    assert not _spooled(tmp_path / "campaign"), "it came before the first session was analysed"
 
 
 def _is_running(group: int) -> bool:

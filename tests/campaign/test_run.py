@@ -20,7 +20,9 @@ from multitracer.campaign.schemas import ARROW, TABLES, up_to_date
 from multitracer.campaign.store import Store
 from multitracer.errors import InputError
 from tests.campaign.sessions import count, make_session, make_sessions, rows_of
+from tests.cli.program import call
 from tests.conftest import SAMPLES
+from tests.recording.captures import Conversation, write_conversations
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -282,3 +284,69 @@ def test_a_second_without_packets_is_judged_by_its_rate_where_a_program_loaded(t
 def test_a_part_of_an_earlier_version_lacks_a_column_and_is_null_there() -> None:
     old = ARROW["seconds"].empty_table().drop_columns(["wanted"])
     assert up_to_date(old, "seconds").schema.equals(ARROW["seconds"])
+
+
+def _stray(folder: Path) -> Path:
+    return write_conversations(folder / "stray.pcap", Conversation(client="10.9.9.9"))
+
+
+def test_a_capture_beside_folders_that_are_sessions_is_a_session_and_a_warning(place: Path, tmp_path: Path) -> None:
+    drives = tmp_path / "drives"
+    for number in range(3):
+        make_session(drives / f"day{number}", number, name=f"drive {number}")
+    assert run([str(drives)], place).passed_over == []
+    _stray(drives)
+    progress = run([str(drives)], place)
+    assert (progress.done, progress.failed, progress.unchanged) == (1, 0, 3)
+    assert progress.passed_over == [
+        f"{drives}: 1 file lies beside folders that are sessions of their own; it is a session of its own, too"
+    ]
+    assert {row["name"] for row in _answer(place, "FROM sessions")} == {"drive 0", "drive 1", "drive 2", "stray.pcap"}
+    assert run([str(drives)], place).unchanged == 4
+
+
+def test_a_folder_whose_name_is_a_date_is_no_host(place: Path, tmp_path: Path) -> None:
+    drives = tmp_path / "drives"
+    for day in ("2026-11-01", "car 20261102", "phone"):
+        write_conversations(_made(drives / day) / "capture.pcap", Conversation(client=f"10.1.1.{len(day)}"))
+    _stray(drives)
+    run([str(drives)], place)
+    names = {row["name"] for row in _answer(place, "FROM sessions")}
+    assert names == {"2026-11-01", "car 20261102", "phone", "stray.pcap"}
+
+
+def test_a_session_that_was_of_several_is_divided_when_a_manifest_arrives(place: Path, tmp_path: Path) -> None:
+    drives = tmp_path / "drives"
+    make_session(drives / "day", 1, name="day")
+    (drives / "day" / "manifest.json").rename(tmp_path / "manifest.json")
+    shutil.move(drives / "day" / "phone" / "capture.pcap", drives / "day" / "capture.pcap")
+    _stray(drives)
+    run([str(drives)], place)
+    assert [row["name"] for row in _answer(place, "FROM sessions")] == ["drives"], "its folder is a host"
+    (tmp_path / "manifest.json").rename(drives / "day" / "manifest.json")
+    run([str(drives)], place)
+    assert {row["name"] for row in _answer(place, "FROM sessions")} == {"day", "stray.pcap"}
+
+
+def test_a_folder_below_one_with_a_manifest_is_a_host_of_it(place: Path, tmp_path: Path) -> None:
+    """As `capture -o DRIVE -- measure run -o DRIVE/tcp` leaves it: the drive has a manifest, and so has the run."""
+    drive = make_session(tmp_path / "drives" / "day", 1, name="day")
+    make_session(drive / "tcp", 2, name="tcp")
+    progress = run([str(tmp_path / "drives")], place)
+    assert ([row["name"] for row in _answer(place, "FROM sessions")], progress.passed_over) == (["day"], [])
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_strict_is_an_error_for_failures_and_warnings(place: Path, tmp_path: Path) -> None:
+    drives = make_sessions(tmp_path / "drives", 2)
+    call("campaign", "run", drives, "-o", place, "--strict")
+    (broken := _made(drives / "car9" / "day9") / "phone.pcap").write_bytes(b"\xd4\xc3\xb2\xa1" + bytes(20) + b"x" * 50)
+    make_session(broken.parent / "own", 7)
+    assert "1 warning above; without --strict this is no error" in " ".join(
+        call("campaign", "run", drives, "-o", place, "--strict", status=1).stderr.split()
+    )
+    call("campaign", "run", drives, "-o", place)
