@@ -149,6 +149,27 @@ def extended(values: Array, last: int) -> Array:
     return longer
 
 
+def taken(values: Array, index: Array, before: int) -> Array:
+    """Return values[index], and `before` where the index is -1: np.append(values, before)[index] without the copy.
+
+    Parameters
+    ----------
+    values : ndarray of int64, shape (n,)
+    index : ndarray of int64, shape (n_chosen,)
+        From -1 to n - 1.
+    before : int
+
+    Returns
+    -------
+    ndarray of int64, shape (n_chosen,)
+    """
+    if not len(values):
+        return np.full(len(index), before, dtype=np.int64)
+    chosen = values.take(index, mode="clip")
+    chosen[index < 0] = before
+    return chosen
+
+
 def increases(values: Array, before: Array | int) -> Array:
     """Return which values are greater than the one before them: bool, shape (n,); `before` precedes the first one.
 

@@ -17,6 +17,7 @@ from multitracer.analysis.intervals import (
     median,
     reduce_groups,
     span_minimum,
+    taken,
     tallied,
     unwrapped,
 )
@@ -62,6 +63,8 @@ def test_what_is_faster_for_few_values_equals_numpy(values: list[int]) -> None:
     ]
     assert indexes(array > 0).tolist() == np.flatnonzero(array > 0).tolist()
     assert extended(array, 7).tolist() == [*values, 7]
+    index = np.arange(-1, len(values))
+    assert taken(array, index, 7).tolist() == np.append(array, 7)[index].tolist()
 
 
 @given(st.lists(st.integers(-(2**50), 2**50), min_size=1, max_size=20), st.booleans())

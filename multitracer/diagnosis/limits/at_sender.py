@@ -117,7 +117,8 @@ def sends_of(transfer: Transfer, time: Array) -> Sends:
     `time` has a time for each row of `sender` that never decreases: int64, ns.
     """
     table, rows = transfer.sender, transfer.data
-    rows = rows[~has(table["kind"][rows], SegmentKind.KEEP_ALIVE | SegmentKind.CAPTURE_DUPLICATE)]
+    no_data = has(table["kind"][rows], SegmentKind.KEEP_ALIVE | SegmentKind.CAPTURE_DUPLICATE)
+    rows = rows[~no_data] if no_data.any() else rows
     probes = indexes(has(table["kind"][rows], SegmentKind.ZERO_WINDOW_PROBE))
     if len(probes):
         rows = np.delete(rows, _in_vain(table, rows, probes))
@@ -145,7 +146,7 @@ def sends_of(transfer: Transfer, time: Array) -> Sends:
         lost=lost[rows],
         row=rows,
         pushed=has(flags, Flag.PSH | Flag.FIN),
-        missing=np.full(len(rows), NA, dtype=np.int64),
+        missing=np.broadcast_to(np.int64(NA), len(rows)),
     )
 
 
@@ -169,12 +170,13 @@ def answers_of(transfer: Transfer, time: Array) -> Answers:
     `time` as in `sends_of`. `edge` is NA if the window scale is unknown.
     """
     table, rows = transfer.sender, transfer.acks
-    rows = rows[table["ack_bytes"][rows] != NA]
+    is_ack = table["ack_bytes"][rows] != NA
+    rows = rows if is_ack.all() else rows[is_ack]
     acked, payload, flags = (table[name][rows] for name in ("ack_bytes", "payload_bytes", "flags"))
     ack = np.maximum.accumulate(acked) if len(rows) else rows
     sacked = table["flight_bytes"][rows] - table["flight_sack_bytes"][rows]
     sacked[payload != 0] = 0
-    delivered = np.maximum.accumulate(ack + sacked) if len(rows) else rows
+    delivered = np.maximum.accumulate(ack + sacked) if sacked.any() else ack
     window = table["window_bytes"][rows]
 
     # by what was sent only the least scale is known: by it the windows of a chat are hardly larger than its

@@ -9,6 +9,7 @@ nothing arrived although data were outstanding, and at least one retransmission 
 
 from __future__ import annotations
 
+from itertools import starmap
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -201,15 +202,20 @@ def _cut(seen: Observed, each: IdleGaps, chosen: Array, part: Array, request: Ar
         repair_ns = np.where(request != NA, repair_ns, 0)
     repaired = turn - repair_ns
     own = repaired - own_ns
-    waits = np.full(len(end), int(LimitSubtype.LATENCY))
-    begins = np.concatenate([begin, own, repaired, turn])
-    ends = np.concatenate([own, repaired, turn, end])
-    parts = np.concatenate(
-        [waits, what, np.full(len(end), int(LimitSubtype.REPAIR)), np.full(len(end), int(LimitSubtype.THINK))]
-    )
-    some = indexes(ends > begins)
-    order = some[np.argsort(begins[some], kind="stable")]
+    divided = [
+        (begin, own, LimitSubtype.LATENCY), (own, repaired, what),
+        (repaired, turn, LimitSubtype.REPAIR), (turn, end, LimitSubtype.THINK),
+    ]  # fmt: skip
+    begins, ends, parts = (np.concatenate(column) for column in zip(*starmap(_filled, divided), strict=True))
+    order = np.argsort(begins, kind="stable")
     return SenderIdleGaps(begins[order], ends[order], parts[order])
+
+
+def _filled(begin: Array, end: Array, part: Array | LimitSubtype) -> tuple[Array, Array, Array]:
+    """Return the intervals that are not empty, with their parts."""
+    some = end > begin
+    parts = part[some] if isinstance(part, np.ndarray) else np.full(np.count_nonzero(some), part.value)
+    return begin[some], end[some], parts.astype(np.int16)
 
 
 UNEXPLAINED = "all that had arrived was acknowledged, and a capture at the receiver does not show why nothing came"

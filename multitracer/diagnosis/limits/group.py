@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from multitracer.recording.capture import Capture
     from multitracer.recording.mptcp import MultipathConnection
     from multitracer.recording.recording import Recording
-    from multitracer.tables import Array, Document
+    from multitracer.tables import Array, Document, Table
 
 _APART_NS = 2 * NS_PER_S
 """Time without an unfinished transfer, in ns, that ends a group (limits.md)."""
@@ -262,18 +262,12 @@ def group_of(recording: Recording) -> ConnectionGroup | None:
     end = np.where(there.any(axis=1), payload, connections["end_ns"])
     timed = indexes((begin != NOT_A_TIME) & (end >= begin))
 
-    # those of one client and peer, by their addresses
-    flow, flows = connections["forward_flow"][timed], capture.tables.flows
-    turned = (flow & 1).astype(bool)
-    ends = flows["address_a"][flow >> 1], flows["address_b"][flow >> 1]
-    client, peer = np.where(turned, ends[1], ends[0]), np.where(turned, ends[0], ends[1])
-    numbers: dict[tuple[bytes, bytes], int] = {}
-    pairs = zip(client.tolist(), peer.tolist(), strict=True)
-    pair = np.array([numbers.setdefault(each, len(numbers)) for each in pairs], dtype=np.int64)
+    # those of one client and peer
+    pair, many = _client_and_peer(capture.tables.flows, connections["forward_flow"][timed])
     multipath = _multipath(capture) if directions["mptcp"].any() else []
     for each in multipath:  # subflows are one, whatever their addresses
         own = np.isin(timed + capture.offset + 1, each.subflows)
-        pair[np.isin(pair, pair[own])] = pair[own].min(initial=len(numbers))
+        pair[np.isin(pair, pair[own])] = pair[own].min(initial=many)
     best = timed[_longest_group(pair, begin[timed], end[timed])].tolist()
     ordered = sorted(best, key=lambda row: (begin[row] - end[row], row))
     members = []
@@ -286,6 +280,39 @@ def group_of(recording: Recording) -> ConnectionGroup | None:
     chosen = sorted(capture.offset + row + 1 for row in best)
     of_group = tuple(each for each in multipath if set(each.subflows) & set(chosen))
     return ConnectionGroup(chosen, members, of_group) if members else None
+
+
+_BLOCK = 1 << 16
+"""Number of connections whose addresses are Python's objects at a time: 120 bytes each."""
+
+
+def _client_and_peer(flows: Table, forward: Array) -> tuple[Array, int]:
+    """Return a number for the client and peer of each connection, by their addresses, and how many there are.
+
+    Parameters
+    ----------
+    flows : Table
+        FLOWS of a capture.
+    forward : ndarray of int32, shape (n_connections,)
+        The flow of the initiator, with its direction in the lowest bit.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_connections,)
+        Ascending by the first connection of each pair.
+    int
+    """
+    numbers: dict[tuple[bytes, bytes], int] = {}
+    pair = np.empty(len(forward), dtype=np.int64)
+    for begin in range(0, len(forward), _BLOCK):
+        flow = forward[begin : begin + _BLOCK]
+        turned = (flow & 1).astype(bool)
+        ends = flows["address_a"][flow >> 1], flows["address_b"][flow >> 1]
+        client, peer = np.where(turned, ends[1], ends[0]).tolist(), np.where(turned, ends[0], ends[1]).tolist()
+        pair[begin : begin + _BLOCK] = [
+            numbers.setdefault(each, len(numbers)) for each in zip(client, peer, strict=True)
+        ]
+    return pair, len(numbers)
 
 
 def _multipath(capture: Capture) -> list[MultipathConnection]:

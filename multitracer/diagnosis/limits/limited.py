@@ -373,7 +373,8 @@ def _joined(limited: Limited, alone: Limited) -> Limited:
     columns = []
     for name, unknown in (("limit", Limit.UNKNOWN), ("part", LimitSubtype.NONE), ("possible", True)):
         ours = np.where(mine >= 0, getattr(own, name)[mine], unknown)
-        columns.append(np.where(theirs, getattr(its, name)[at], ours))
+        both = np.where(theirs, getattr(its, name)[at], ours)
+        columns.append(both.astype(bool if name == "possible" else np.int16))
     limit, part, possible = columns
     cells = Cells(begin, end, limit, part + theirs * len(LimitSubtype), possible).joined()
     theirs, part = cells.part >= len(LimitSubtype), cells.part % len(LimitSubtype)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import increases, indexes, median, places, span_minimum
+from multitracer.analysis.intervals import increases, indexes, median, places, span_minimum, taken
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.limits.observed import not_captured
 from multitracer.diagnosis.limits.spans import Spans
@@ -402,19 +402,11 @@ def steady_delays(seen: Observed, service_ns: float) -> Steady:
     if not len(time):
         return steady
 
-    # of each round trip the segment whose answer came soonest
     took = seen.answers.time_ns[over[known]] - time
-    number = (time - time[0]) // max(seen.floor_ns, int(median(took)), 1)
-    if (number[1:] < number[:-1]).any():
-        order = np.lexsort((took, number))
-        first = order[indexes(np.diff(number[order], prepend=-1))]
-    else:  # the same, but faster
-        begins = indexes(np.diff(number, prepend=-1))
-        minimum = np.repeat(np.minimum.reduceat(took, begins), np.diff(begins, append=len(number)))
-        soonest = indexes(took == minimum)
-        first = soonest[np.searchsorted(soonest, begins)]
+    del over, known
+    first = _soonest_of_each_round((time - time[0]) // max(seen.floor_ns, int(median(took)), 1), took)
     time, took = time[first], took[first]
-    done = np.append(seen.answers.delivered, 1)[seen.last_answer(time)]
+    done = taken(seen.answers.delivered, seen.last_answer(time), 1)
     flight = np.maximum(seen.sent_by(time) - np.maximum(done, 1), 0)
     rounds = _Rounds(time, took, np.minimum(flight, np.append(flight[1:], flight[-1:])))
 
@@ -427,6 +419,17 @@ def steady_delays(seen: Observed, service_ns: float) -> Steady:
         steady = Steady(*(each.union(more) for each, more in zip(steady, longer, strict=True)))
         many *= 2
     return steady
+
+
+def _soonest_of_each_round(number: Array, took: Array) -> Array:
+    """Return of each round trip, by the number of it, the index of the segment whose answer came soonest."""
+    if (number[1:] < number[:-1]).any():
+        order = np.lexsort((took, number))
+        return np.asarray(order[indexes(np.diff(number[order], prepend=-1))])
+    begins = indexes(increases(number, -1))  # the same, but faster
+    minimum = np.repeat(np.minimum.reduceat(took, begins), np.diff(begins, append=len(number)))
+    soonest = indexes(took == minimum)
+    return np.asarray(soonest[np.searchsorted(soonest, begins)])
 
 
 class _Rounds(NamedTuple):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.analysis.intervals import distinct, extended, indexes, places, unwrapped
+from multitracer.analysis.intervals import distinct, indexes, places, taken, unwrapped
 from multitracer.analysis.ranges import merged
 from multitracer.captured import CaptureMark
 from multitracer.diagnosis.limits.names import Limit, Viewpoint
@@ -247,40 +247,20 @@ class Observed:
         return self.sent_by(self.moments_ns)
 
     @cached_property
-    def moments_answer(self) -> Array:
-        """The result of `last_answer` for `moments_ns`."""
-        return self.last_answer(self.moments_ns)
-
-    @cached_property
     def moments_acknowledged(self) -> Array:
         """The result of `acknowledged` for `moments_ns`."""
-        return self._acknowledged[self.moments_answer]
+        return self.acknowledged(self.moments_ns)
 
-    @cached_property
-    def moments_edge(self) -> Array:
-        """The result of `window_edge` for `moments_ns`."""
-        return self._edge[self.moments_answer]
+    def forget_moments(self) -> None:
+        """Free what is cached of each moment; it is computed again if it is asked for again."""
+        for name in ("moments_ns", "moments_sent", "moments_acknowledged"):
+            self.__dict__.pop(name, None)
 
     @cached_property
     def highest(self) -> Array:
         """Highest byte sent up to and including each send: int64, shape (n_sends,)."""
         ends = self.sends.end
         return np.maximum.accumulate(ends) if len(ends) else _NOTHING
-
-    @cached_property
-    def _sent(self) -> Array:
-        """`highest`, and at index -1 what was sent before any: 1."""
-        return extended(self.highest, 1)
-
-    @cached_property
-    def _acknowledged(self) -> Array:
-        """`answers.ack`, and at index -1 what was acknowledged before any: 1."""
-        return extended(self.answers.ack, 1)
-
-    @cached_property
-    def _edge(self) -> Array:
-        """`answers.edge`, and at index -1 the window before any answer: -1."""
-        return extended(self.answers.edge, -1)
 
     @cached_property
     def writes_alone(self) -> bool:
@@ -313,18 +293,18 @@ class Observed:
 
     def acknowledged(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the highest byte acknowledged at each time; 1 (the first byte) before any ACK."""
-        return self._acknowledged[self.last_answer(times_ns, side=side)]
+        return taken(self.answers.ack, self.last_answer(times_ns, side=side), 1)
 
     def window_edge(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the right edge of the advertised window at each time, bytes; -1 before the first answer.
 
         NA if the window scale is unknown.
         """
-        return self._edge[self.last_answer(times_ns, side=side)]
+        return taken(self.answers.edge, self.last_answer(times_ns, side=side), -1)
 
     def sent_by(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the highest byte sent at each time; 1 before any."""
-        return np.asarray(self._sent[places(self.sends.time_ns, times_ns, side) - 1])
+        return taken(self.highest, places(self.sends.time_ns, times_ns, side) - 1, 1)
 
     def outstanding(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the bytes that are sent and not acknowledged at each time."""
@@ -434,7 +414,7 @@ def stamp_lag_ns(table: Table, rows: Array, by_stamps: tuple[Array, int] | None,
     `rows`.
     """
     if by_stamps is None:
-        return np.zeros(len(chosen), dtype=np.int64)
+        return np.broadcast_to(np.int64(0), len(chosen))
     lag = np.zeros(len(table), dtype=np.int64)
     sent, tick = by_stamps
     way = table["time_ns"][rows] - sent

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import distinct, extended, indexes
+from multitracer.analysis.intervals import distinct, indexes, taken
 from multitracer.analysis.parallel import meanwhile
 from multitracer.diagnosis.limits.gaps import (
     ROUND,
@@ -42,7 +42,7 @@ from multitracer.diagnosis.limits.windows import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from collections.abc import Iterator
 
     from multitracer.diagnosis.limits.gaps import IdleSpans
     from multitracer.diagnosis.limits.observed import Observed
@@ -119,73 +119,89 @@ class RuleEvidence:
         if seen.view is Viewpoint.SENDER and is_host_unseen and is_spaced(seen, steady):
             spaced, steady = steady, Spans.none()
         slow = slow_start(seen, link.spans, idle_gap.spans)
+        seen.forget_moments()
         unknown = missing, still.unexplained
         return cls(out, link, hole, window, buffer, cwnd, steady, spaced, parts, idle_gap, slow, *unknown, whose)
 
 
 def partition(seen: Observed, shown: RuleEvidence) -> Cells:
     """Return the limit at each moment from the begin to the end of the transfer."""
+    edges = _edges(seen, shown)
+    begin, end = edges[:-1], edges[1:]
+    limit = np.full(len(begin), Limit.CONGESTION_WINDOW.value, dtype=np.int16)
+    part = np.zeros(len(begin), dtype=np.int16)
+    possible = np.zeros(len(begin), dtype=bool)
+    for where, its_limit, its_part, certain in _rules(seen, shown, begin):
+        limit[where] = its_limit.value
+        part[where] = its_part
+        possible[where] = ~certain[where] if isinstance(certain, np.ndarray) else not certain
+    cells = Cells(begin, end, limit, part, possible).joined()
+    del edges, begin, end, limit, part, possible
+    return _complete_rounds(cells, seen, shown.cwnd).joined()
+
+
+def _edges(seen: Observed, shown: RuleEvidence) -> Array:
+    """Return the times at which what holds may change, from the begin to the end of the transfer."""
     spans = (
         shown.out.spans, shown.link.spans, shown.hole.spans, shown.window.spans, shown.window.zero,
         shown.buffer, shown.steady, shown.spaced, shown.parts, shown.slow,
         Spans(shown.idle_gap.begin, shown.idle_gap.end), shown.missing, shown.unexplained, shown.out.late,
         shown.link.by_bucket, *shown.pace,
     )  # fmt: skip
+    held = [edge for each in spans if len(each.begin) for edge in each]
     last = seen.sends.time_ns[seen.fresh[-1:]]
-    places: list[ArrayLike] = [
-        *(edge for each in spans if len(each.begin) for edge in each),
-        shown.out.certain_end,
-        last,
-    ]
-    inner = distinct(np.concatenate([*places, [seen.opened_ns]])).astype(np.int64)
-    inner = inner[(inner > seen.begin_ns) & (inner < seen.end_ns)]
-    edges = np.concatenate([[seen.begin_ns], inner, [seen.end_ns]])
-    begin, end = edges[:-1], edges[1:]
+    bounds = [seen.begin_ns, seen.opened_ns, seen.end_ns]
+    edges = distinct(np.concatenate([*held, shown.out.certain_end, last, np.array(bounds, dtype=np.int64)]))
+    return np.asarray(edges[(edges >= seen.begin_ns) & (edges <= seen.end_ns)])
 
-    # what holds at the begin of each piece, its part, and whether that is certain; the last in order wins
+
+def _rules(
+    seen: Observed, shown: RuleEvidence, begin: Array
+) -> Iterator[tuple[Array, Limit, Array | int, Array | bool]]:
+    """Yield where each rule holds (bool), its limit, its part there, and whether that is certain; the last one wins.
+
+    One after the other, as of a long transfer each takes megabytes. Of a short connection few of them apply.
+    """
+
+    def held(
+        spans: Spans, limit: Limit, part: LimitSubtype = LimitSubtype.NONE, *, certain: Array | bool = True
+    ) -> Iterator[tuple[Array, Limit, int, Array | bool]]:
+        if len(spans.begin):
+            yield spans.holds(begin), limit, part.value, certain
+
+    pace = shown.pace
+    yield from held(shown.slow, Limit.SLOW_START)
+    yield from held(shown.steady, Limit.SENDER_BUFFER, certain=False)
+    yield from held(shown.spaced, Limit.LINK, LimitSubtype.HOST, certain=False)
+    yield from held(pace.even, Limit.APPLICATION, LimitSubtype.WRITES, certain=False)
+    yield from held(pace.acks, Limit.LINK, LimitSubtype.ACKS, certain=False)
+    yield from held(shown.unexplained, Limit.UNKNOWN)
+    yield from held(pace.writes, Limit.APPLICATION, LimitSubtype.WRITES)
     idle_gap = Spans(shown.idle_gap.begin, shown.idle_gap.end).which(begin)
-    hole, out = shown.hole.spans.which(begin), shown.out.spans.which(begin)
-    is_certain, none = begin < extended(shown.out.certain_end, 0)[out], LimitSubtype.NONE
-    is_idle = extended(may_be_outages(seen, shown.idle_gap), 0)[idle_gap] == 0
-    doubtful = shown.pace.doubtful.holds(begin)
+    is_idle = taken(may_be_outages(seen, shown.idle_gap), idle_gap, 0) == 0
+    yield idle_gap >= 0, Limit.APPLICATION, shown.idle_gap.part[idle_gap[idle_gap >= 0]], is_idle
+    del idle_gap, is_idle
+    yield from held(shown.parts, Limit.APPLICATION, LimitSubtype.NAGLE)
+    yield from held(pace.at_rate, Limit.LINK, certain=False)
+    yield from held(pace.buffer, Limit.SENDER_BUFFER, certain=seen.state is not None)
+    yield from held(shown.buffer, Limit.SENDER_BUFFER)
+    yield from held(shown.window.spans, Limit.RECEIVER_WINDOW)
+    yield from held(shown.window.zero, Limit.RECEIVER_WINDOW, LimitSubtype.ZERO)
+    yield from held(shown.out.late, Limit.LINK, certain=False)
+    hole = shown.hole.spans.which(begin)
+    yield hole >= 0, Limit.RECOVERY, shown.hole.part[hole[hole >= 0]], True
+    del hole
+    doubtful = pace.doubtful.holds(begin)
     if not seen.one_way and seen.writes_alone:  # one segment is no queue of its own, and lost ACKs look like one
         doubtful[:] = True
-    rules: tuple[tuple[Spans | Array, Limit, Array | int, Array | bool], ...] = (
-        (shown.slow, Limit.SLOW_START, none, True),
-        (shown.steady, Limit.SENDER_BUFFER, none, False),
-        (shown.spaced, Limit.LINK, LimitSubtype.HOST, False),
-        (shown.pace.even, Limit.APPLICATION, LimitSubtype.WRITES, False),
-        (shown.pace.acks, Limit.LINK, LimitSubtype.ACKS, False),
-        (shown.unexplained, Limit.UNKNOWN, none, True),
-        (shown.pace.writes, Limit.APPLICATION, LimitSubtype.WRITES, True),
-        (idle_gap >= 0, Limit.APPLICATION, extended(shown.idle_gap.part, 0)[idle_gap], is_idle),
-        (shown.parts, Limit.APPLICATION, LimitSubtype.NAGLE, True),
-        (shown.pace.at_rate, Limit.LINK, none, False),
-        (shown.pace.buffer, Limit.SENDER_BUFFER, none, seen.state is not None),
-        (shown.buffer, Limit.SENDER_BUFFER, none, True),
-        (shown.window.spans, Limit.RECEIVER_WINDOW, none, True),
-        (shown.window.zero, Limit.RECEIVER_WINDOW, LimitSubtype.ZERO, True),
-        (shown.out.late, Limit.LINK, none, False),
-        (hole >= 0, Limit.RECOVERY, extended(shown.hole.part, 0)[hole], True),
-        (shown.link.spans, Limit.LINK, none, ~doubtful),
-        (shown.link.by_bucket, Limit.LINK, LimitSubtype.POLICER, True),
-        (shown.pace.host, Limit.LINK, LimitSubtype.HOST, True),
-        (out >= 0, Limit.OUTAGE, extended(shown.out.part, 0)[out], is_certain),
-        (shown.missing, Limit.UNKNOWN, none, True),
-        (begin < seen.opened_ns, Limit.HANDSHAKE, none, True),
-    )
-    limit = np.full(len(begin), Limit.CONGESTION_WINDOW.value)
-    part = np.zeros(len(begin), dtype=np.int64)
-    possible = np.zeros(len(begin), dtype=bool)
-    for shows, its_limit, its_part, certain in rules:
-        if isinstance(shows, Spans) and not len(shows.begin):
-            continue  # few of the rules apply to one short connection
-        where = shows.holds(begin) if isinstance(shows, Spans) else shows
-        limit[where] = its_limit.value
-        part[where] = its_part[where] if isinstance(its_part, np.ndarray) else its_part
-        possible[where] = ~certain[where] if isinstance(certain, np.ndarray) else not certain
-    cells = Cells(begin, end, limit, part, possible).joined()
-    return _complete_rounds(cells, seen, shown.cwnd).joined()
+    yield from held(shown.link.spans, Limit.LINK, certain=~doubtful)
+    yield from held(shown.link.by_bucket, Limit.LINK, LimitSubtype.POLICER)
+    yield from held(pace.host, Limit.LINK, LimitSubtype.HOST)
+    out = shown.out.spans.which(begin)
+    is_out = out >= 0
+    yield is_out, Limit.OUTAGE, shown.out.part[out[is_out]], begin < taken(shown.out.certain_end, out, 0)
+    yield from held(shown.missing, Limit.UNKNOWN)
+    yield begin < seen.opened_ns, Limit.HANDSHAKE, LimitSubtype.NONE.value, True
 
 
 def _complete_rounds(cells: Cells, seen: Observed, cwnd: Spans) -> Cells:

@@ -304,9 +304,8 @@ def full_window(seen: Observed) -> FullWindow:
         return FullWindow(Spans.none(), Spans.none())
     until = extended(times[1:], seen.end_ns)
     last = seen.sends.time_ns[fresh[-1]]
-    edge, sent = seen.moments_edge[chosen], seen.moments_sent[chosen]
-    acked = seen.moments_acknowledged[chosen]
-    is_idle = seen.moments_acknowledged[chosen] >= sent
+    edge, sent, acked = seen.window_edge(times), seen.moments_sent[chosen], seen.moments_acknowledged[chosen]
+    is_idle = acked >= sent
     following = np.searchsorted(seen.sends.time_ns[fresh], times, side="right")
     next_end = seen.sends.end[fresh[np.minimum(following, len(fresh) - 1)]]
     fits = (following < len(fresh)) & (next_end < edge) & (is_idle | seen.writes_alone)
