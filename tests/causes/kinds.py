@@ -18,7 +18,7 @@ TERRITORIES: tuple[tuple[Kind, ...], ...] = (
 )
 """A million seeds each, so that a new one changes none before it."""
 RANGE = 1_000_000
-UNSEEN = 20_000
+UNSEEN = 40_000
 """In each million but the first, recordings from here on are looked at by nobody before rules are judged."""
 KINDS = tuple(kind for kinds in TERRITORIES for kind in kinds)
 
