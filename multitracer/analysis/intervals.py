@@ -150,7 +150,9 @@ def extended(values: Array, last: int) -> Array:
 
 
 def taken(values: Array, index: Array, before: int) -> Array:
-    """Return values[index], and `before` where the index is -1: np.append(values, before)[index] without the copy.
+    """Return values[index], and `before` where the index is -1: np.append(values, before)[index].
+
+    It needs no copy where the values are many, and is faster where they are few.
 
     Parameters
     ----------
@@ -163,8 +165,8 @@ def taken(values: Array, index: Array, before: int) -> Array:
     -------
     ndarray of int64, shape (n_chosen,)
     """
-    if not len(values):
-        return np.full(len(index), before, dtype=np.int64)
+    if len(values) < _MANY:
+        return extended(values, before)[index]
     chosen = values.take(index, mode="clip")
     chosen[index < 0] = before
     return chosen

@@ -64,7 +64,9 @@ def test_what_is_faster_for_few_values_equals_numpy(values: list[int]) -> None:
     assert indexes(array > 0).tolist() == np.flatnonzero(array > 0).tolist()
     assert extended(array, 7).tolist() == [*values, 7]
     index = np.arange(-1, len(values))
-    assert taken(array, index, 7).tolist() == np.append(array, 7)[index].tolist()
+    for copies in (1, 1_000):  # few are taken in another way than many
+        many = np.tile(array, copies)
+        assert taken(many, index, 7).tolist() == np.append(many, 7)[index].tolist()
 
 
 @given(st.lists(st.integers(-(2**50), 2**50), min_size=1, max_size=20), st.booleans())
