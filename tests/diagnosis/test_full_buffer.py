@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.limits.names import Viewpoint
+from multitracer.diagnosis.limits.names import Limit, Viewpoint
 from multitracer.diagnosis.limits.observed import Answers, DelaySamples, Observed, Sends
+from multitracer.diagnosis.limits.partition import RuleEvidence, partition
 from multitracer.diagnosis.limits.windows import full_buffer, full_congestion_window
 from multitracer.schemas.sender import TCP_STATE
 from multitracer.tables import NA, Table
@@ -94,3 +97,18 @@ def test_a_full_congestion_window_between_is_not_the_buffers() -> None:
     assert cwnd.total_ns > 4 * TURN_NS
     assert not full.overlap_ns(cwnd.begin, cwnd.end).any()
     assert full.total_ns > 0.8 * (TURNS - 6) * TURN_NS
+
+
+def test_a_full_buffer_is_sure_only_if_the_kernel_counted_it() -> None:
+    """By the rhythm of the ACKs alone a program that writes when ACKs come looks the same."""
+    for counted_ns, is_possible in ((0, True), (TURNS * TURN_NS // 2, False)):
+        seen = observed(WOKEN_NS)
+        assert seen.state is not None
+        grows = np.linspace(0, counted_ns, len(seen.state)).astype(seen.state["sndbuf_limited_ns"].dtype)
+        columns = {each.name: seen.state[each.name] for each in TCP_STATE.columns} | {"sndbuf_limited_ns": grows}
+        counted = replace(seen, state=Table(TCP_STATE, columns))
+        cells = partition(counted, RuleEvidence.of(counted))
+        full = cells.limit == Limit.SENDER_BUFFER
+        length_ns = (cells.end - cells.begin)[full]
+        assert length_ns.sum() > 0.8 * (TURNS - 1) * TURN_NS
+        assert length_ns[cells.possible[full] == is_possible].sum() > 0.8 * length_ns.sum()

@@ -275,7 +275,7 @@ def _clock(seen: Observed, bursts: _Bursts, blocks: Spans, full: Spans) -> _Cloc
     writer = ((small >= _SMALL_ENDS * many) & (small > 0)) | empty
     own = untriggered & (bursts.is_small[:-1] | bursts.is_small[1:] | writer[in_block])
     wrote = Spans.of(begin[own], end[own]).overlap_ns(*blocks) >= half_ns
-    if _buffer_was_full(seen):
+    if buffer_was_full(seen):
         wrote[:] = False
     return _Clock(wrote & ~unsent, writer & ~unsent)
 
@@ -346,7 +346,7 @@ def _unsent(seen: Observed, blocks: Spans) -> tuple[Array, Array]:
     return full > _HALF * many, (many > 0) & (full <= _HALF * many)
 
 
-def _buffer_was_full(seen: Observed) -> bool:
+def buffer_was_full(seen: Observed) -> bool:
     """Return whether the kernel counted time in which a full send buffer blocked the application."""
     if seen.state is None:
         return False

@@ -25,7 +25,7 @@ from multitracer.diagnosis.limits.gaps import (
 from multitracer.diagnosis.limits.link import Busy, busy
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.observed import not_captured
-from multitracer.diagnosis.limits.pace import Pace, pace
+from multitracer.diagnosis.limits.pace import Pace, buffer_was_full, pace
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.limits.windows import (
     FullWindow,
@@ -183,8 +183,9 @@ def _rules(
     del idle_gap, is_idle
     yield from held(shown.parts, Limit.APPLICATION, LimitSubtype.NAGLE)
     yield from held(pace.at_rate, Limit.LINK, certain=False)
-    yield from held(pace.buffer, Limit.SENDER_BUFFER, certain=seen.state is not None)
-    yield from held(shown.buffer, Limit.SENDER_BUFFER)
+    is_counted = buffer_was_full(seen)  # else a program that writes when ACKs come may look the same
+    yield from held(pace.buffer, Limit.SENDER_BUFFER, certain=is_counted)
+    yield from held(shown.buffer, Limit.SENDER_BUFFER, certain=is_counted)
     yield from held(shown.window.spans, Limit.RECEIVER_WINDOW)
     yield from held(shown.window.zero, Limit.RECEIVER_WINDOW, LimitSubtype.ZERO)
     yield from held(shown.out.late, Limit.LINK, certain=False)
