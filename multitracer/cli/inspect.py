@@ -35,7 +35,7 @@ SCHEMA = "multitracer.inspect/1"
     epilog=examples(
         "multitracer inspect capture.pcap",
         "multitracer inspect sample_traces/cellular_upload",
-        "multitracer inspect --json sample_traces/cellular_upload | jq .trust",
+        "multitracer inspect --json sample_traces/cellular_upload",
     ),
 )
 @click.option(

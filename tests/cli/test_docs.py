@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+from itertools import groupby, takewhile
 from typing import TYPE_CHECKING
 
 import click
@@ -36,8 +37,9 @@ def test_every_command_has_help_and_an_example(name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_examples_name_real_commands_and_options(name: str) -> None:
     for line in (COMMANDS[name].epilog or "").splitlines()[2:]:
-        ours = next(part for part in line.split(" | ") if "multitracer" in part)
-        words = shlex.split(ours.partition(" > ")[0].partition(" -- ")[0])
+        pipe = [list(words) for is_bar, words in groupby(shlex.split(line), "|".__eq__) if not is_bar]
+        ours = next(words for words in pipe if "multitracer" in words)
+        words = list(takewhile(lambda word: word not in {">", "--"}, ours))
         words = words[1:] if words[0] == "sudo" else words
         owner = next(" ".join(words[:n]) for n in (3, 2, 1) if " ".join(words[:n]) in COMMANDS)
         known = {text for option in _options(COMMANDS[owner]) for text in (*option.opts, *option.secondary_opts)}
