@@ -149,6 +149,13 @@ def extended(values: Array, last: int) -> Array:
     return longer
 
 
+def repeated(value: int, rows: int) -> Array:
+    """Return a column with one value in all rows: int64, shape (rows,). Of many rows it is read-only, and one value."""
+    if rows < _MANY:
+        return np.full(rows, value, dtype=np.int64)
+    return np.broadcast_to(np.int64(value), rows)
+
+
 def taken(values: Array, index: Array, before: int) -> Array:
     """Return values[index], and `before` where the index is -1: np.append(values, before)[index].
 

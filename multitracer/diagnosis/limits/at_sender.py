@@ -9,7 +9,7 @@ import numpy as np
 
 from multitracer.analysis import SegmentKind
 from multitracer.analysis.group import has
-from multitracer.analysis.intervals import extended, indexes, places, tallied
+from multitracer.analysis.intervals import extended, indexes, places, repeated, tallied
 from multitracer.analysis.parallel import meanwhile
 from multitracer.analysis.series.rtt import Provenance
 from multitracer.analysis.two_points import PacketOutcome
@@ -146,7 +146,7 @@ def sends_of(transfer: Transfer, time: Array) -> Sends:
         lost=lost[rows],
         row=rows,
         pushed=has(flags, Flag.PSH | Flag.FIN),
-        missing=np.broadcast_to(np.int64(NA), len(rows)),
+        missing=repeated(NA, len(rows)),
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.analysis.intervals import distinct, indexes, places, taken, unwrapped
+from multitracer.analysis.intervals import distinct, indexes, places, repeated, taken, unwrapped
 from multitracer.analysis.ranges import merged
 from multitracer.captured import CaptureMark
 from multitracer.diagnosis.limits.names import Limit, Viewpoint
@@ -414,7 +414,7 @@ def stamp_lag_ns(table: Table, rows: Array, by_stamps: tuple[Array, int] | None,
     `rows`.
     """
     if by_stamps is None:
-        return np.broadcast_to(np.int64(0), len(chosen))
+        return repeated(0, len(chosen))
     lag = np.zeros(len(table), dtype=np.int64)
     sent, tick = by_stamps
     way = table["time_ns"][rows] - sent
