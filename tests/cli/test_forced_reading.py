@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _NO_CAPTURE = {
     "campaign compact", "campaign forget", "campaign query", "campaign status", "campaign verify", "capture",
     "completion", "doctor", "export errors", "formats", "measure plan", "measure run", "measure serve", "merge",
-    "testbed channel", "testbed compare", "testbed doctor", "testbed list", "testbed run",
+    "schema", "testbed channel", "testbed compare", "testbed doctor", "testbed list", "testbed run",
 }  # fmt: skip
 """Commands that read no packets."""
 
@@ -253,7 +253,7 @@ def test_what_will_not_fit_into_the_memory_is_not_begun(command: str, packets: P
 def test_what_was_not_foreseen_ends_at_the_limit_with_a_sentence(packets: Path, tmp_path: Path) -> None:
     squeezed = tmp_path / "a.pcap.gz"
     squeezed.write_bytes(gzip.compress(packets.read_bytes() + bytes(400_000_000), 1))  # zeros are no packets
-    words = ("analyze", "--no-stream", "--csv", squeezed, "-o", tmp_path / "a.csv")
+    words = ("analyze", "--no-stream", squeezed, "-o", tmp_path / "a.txt")
     done = run(*words, "--max-memory", "70M", status=1)
     # the kernel needs no segments, so nothing is planned; Python foresees more than there is
     expected = "some .* packets need about" if kernel() is None else "Error: out of memory; read fewer packets"

@@ -109,6 +109,7 @@ _CONSTANTS = {
     "gpx": ("TRACK",),
     "iperf3": ("SAMPLE",),
     "iperf3_text": ("TEXT", "OLD"),
+    "latency": ("LOG",),
     "mapped_csv": ("CSV",),
     "modem_tools": ("MMCLI", "QMICLI", "UQMI", "INFO3G", "GSMCTL", "MMCLI_TEXT", "MMCLI_KEYS", "CELLS", "HILINK",
                     "MIKROTIK"),

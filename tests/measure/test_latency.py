@@ -44,6 +44,7 @@ _ECHO = """
 import socket
 echo = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 echo.bind(("10.0.2.2", 7))
+print("bound", flush=True)
 while True:
     octets, peer = echo.recvfrom(100)
     echo.sendto(octets, peer)
@@ -109,7 +110,10 @@ def _of_irtt(path: Path) -> list[tuple[int, int]]:
 def test_working_round_trips_and_rates_are_those_that_other_programs_find(tmp_path: Path) -> None:
     folder, own, irtt = tmp_path / "latency", tmp_path / "own.txt", tmp_path / "irtt.json"
     with _slow_path() as hosts, own.open("w") as out, _served(hosts):
-        hosts.start("b", sys.executable, "-c", _ECHO)
+        echo = hosts.start("b", sys.executable, "-c", _ECHO, stdout=subprocess.PIPE)
+        assert echo.stdout is not None
+        assert echo.stdout.readline() == "bound\n"
+        echo.stdout.close()
         hosts.start("a", sys.executable, "-c", _PINGER, "10.0.2.2", stdout=out)
         other = None
         if shutil.which("irtt"):

@@ -123,7 +123,7 @@ def test_another_measurement_does_not_go_on_in_the_folder(tmp_path: Path) -> Non
     ("options", "sentence"),
     [
         (["--server", "127.0.0.1:1", "--speed", "2"], "--speed can be used only with --over"),
-        (["--server", "127.0.0.1:1", "--capture"], "multitracer capture"),
+        (["--server", "127.0.0.1:1", "--virtual"], "--virtual"),
         (["--server", "127.0.0.1:1", "--over", "cdpd"], "omit --server"),
         (["--over", "cdpd", "--virtual", "--speed", "2"], "omit one of these options"),
     ],

@@ -6,9 +6,11 @@ The manifest, which holds the parameters, is left out, and so is the program's v
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,16 +20,13 @@ from multitracer.lab.simulator import network
 from multitracer.lab.simulator.record import record_virtual
 from tests.lab.rig.virtual import plan, run
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 RECORDED = {
     "cdma2000-download": "710050f60e7ac495",
     "cdpd-contended": "ea16e8fc48b24101",
     "clock-shift": "b1eb389ae033765b",
     "fig8-resets-vj": "acfee0205c54b5f0",
 }
-MEASURED = {"bluetooth": "5e9d6127bf1ae17b", "cdpd": "f817b27eacb8ae05"}
+MEASURED = {"bluetooth": "14a9f600e40699e2", "cdpd": "f817b27eacb8ae05"}
 
 
 NEWER_FILES = {"truth/radio.txt"}
@@ -43,13 +42,32 @@ def _old_summary(path: Path) -> bytes:
     return (json.dumps(old, indent=1) + "\n").encode()
 
 
+_RADIO = ("rssi", "bler", "cell_busy", "rsrp", "rsrq", "sinr", "cell", "place")
+NEWER_COLUMNS = {f"{name}_{each}" for name in _RADIO for each in ("age_s", "readings", "absent")}
+NEWER_COLUMNS |= {"rsrp_dbm", "rsrq_db", "sinr_db", "cell", "lat_deg", "lon_deg"}
+"""Columns that transactions.csv has since each transaction has its radio and place."""
+
+
+def _old_transactions(path: Path) -> bytes:
+    with path.open(newline="", encoding="utf-8") as stream:
+        rows = list(csv.reader(stream))
+    assert set(rows[0]) >= NEWER_COLUMNS
+    kept = [at for at, name in enumerate(rows[0]) if name not in NEWER_COLUMNS]
+    old = io.StringIO()
+    csv.writer(old, lineterminator="\n").writerows([row[at] for at in kept] for row in rows)
+    return old.getvalue().encode()
+
+
+_OLD = {"summary.json": _old_summary, "transactions.csv": _old_transactions}
+
+
 def digest(folder: Path, *newer: str) -> str:
     """Return one digest of all logs in a folder, names included; those of `newer` are written since then."""
     complete = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         if path.name != "manifest.json" and path.relative_to(folder).as_posix() not in {*NEWER_FILES, *newer}:
             complete.update(f"{path.relative_to(folder).as_posix()}\n".encode())
-            octets = _old_summary(path) if path.name == "summary.json" else path.read_bytes()
+            octets = _OLD.get(path.name, Path.read_bytes)(path)
             complete.update(octets.replace(f'"{__version__}"'.encode(), b""))
     return complete.hexdigest()[:16]
 
