@@ -16,7 +16,7 @@ from multitracer.analysis.transports import RADIO, compare, influence, size_stat
 from multitracer.figures.environment import overlay
 from multitracer.figures.rtt_size import cdf_figure, rtt_size_figure
 from multitracer.report.plot_page import plot_page
-from multitracer.report.transactions_page import factor, seconds
+from multitracer.report.transactions_page import factor, factors, seconds
 from tests.report.chromium import Browser
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def interval(row: Row, name: str) -> str:
     """Return a ratio with its 95 % interval."""
     if row[name] is None or not np.isfinite(row[name]):
         return str(row["why"])
-    return f"{factor(row[name])} ({factor(row[f'{name}_low'])} to {factor(row[f'{name}_high'])})"
+    ends = factors(row[f"{name}_low"], row[f"{name}_high"])  # of fewer than six set-ups there are none
+    return f"{factor(row[name])} ({ends})" if ends else factor(row[name])
 
 
 def _dropped(rows: list[Row]) -> str:
