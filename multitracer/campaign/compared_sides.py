@@ -207,8 +207,11 @@ Each further comparison makes the others less significant."""
 _BINS = 100
 """Number of bins of a distribution per factor of e: values are exact to 1 %."""
 
-THROUGHPUT, RTT, LOSS = "throughput", "RTT", "loss"
-GOODPUT, TRANSACTION = "goodput of transfers", "transaction time"
+THROUGHPUT = "throughput"
+RTT = "RTT"
+LOSS = "loss"
+GOODPUT = "goodput of transfers"
+TRANSACTION = "transaction time"
 LIMITED, FINDING = "limited by ", "finding "
 UNITS = {THROUGHPUT: "bit/s", RTT: "ns", GOODPUT: "bit/s", TRANSACTION: "s"}
 """Units of means and medians; all other quantities are shares."""
@@ -266,7 +269,8 @@ def sums_of(
     ----------
     groups : (SessionGroup, SessionGroup)
     further : mapping of str to str, optional
-        Queries of further quantities by name, as for `session_values`; only the sums have them.
+        Queries of further quantities by name, as for `session_values`; only the sums have them. One whose name a
+        quantity of the comparison has is that quantity.
 
     Raises
     ------
@@ -275,7 +279,9 @@ def sums_of(
     """
     present = [_findings(group) for group in groups]
     kinds = sorted({kind for each in present for held in each.values() for kind in held})
-    queries = {**_OF_SESSIONS, **(further or {})}
+    own = {*_WEIGHTS, *(LIMITED + each.label for each in Limit), *(FINDING + kind for kind in kinds)}
+    further = {name: sql for name, sql in (further or {}).items() if name not in own}
+    queries = {**_OF_SESSIONS, **further}
     parts = [_part(group, of, kinds, queries) for group, of in zip(groups, present, strict=True)]
     first = len(groups[0].sessions)
     side = np.arange(first + len(groups[1].sessions)) >= first
@@ -285,7 +291,7 @@ def sums_of(
         name: Sums(*(np.concatenate(pair) for pair in zip(*(each.sums[name] for each in parts), strict=True)))
         for name in parts[0].sums
     }
-    compared = {name: each for name, each in sums.items() if name not in (further or {})}
+    compared = {name: each for name, each in sums.items() if name not in further}
     return Sides(side, session, place, hour, seconds, sums), quantities_of(compared)
 
 

@@ -19,7 +19,16 @@ import numpy as np
 
 from multitracer.analysis.comparison.difference import MIN_SESSIONS
 from multitracer.analysis.comparison.sides import ComparedQuantity, compare
-from multitracer.campaign.compared_sides import session_values
+from multitracer.campaign.compared_sides import (
+    FINDING,
+    GOODPUT,
+    LIMITED,
+    LOSS,
+    RTT,
+    THROUGHPUT,
+    TRANSACTION,
+    session_values,
+)
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.rules import RULES
 from multitracer.errors import InputError
@@ -70,7 +79,7 @@ _SOURCES: Mapping[str, _Source] = {
         _TIME,
         "(epoch_ns(transfers.end_ns) - epoch_ns(transfers.begin_ns)) * speed / 1e9",
         "transfers JOIN connections USING (session, host, connection)",
-        f"handshake_seen AND close = {Close.FIN_BOTH_WAYS.value}",
+        f"handshake_seen AND close = {Close.FIN_BOTH_WAYS.value} AND reverse = (bulk_direction = 1)",
     ),
     "transaction": _Source(_TIME, "rtt_s", "transactions", "outcome = 'ok'"),
     "efficiency": _Source(_SHARE, "efficiency", "transfers"),
@@ -86,6 +95,8 @@ _VALUES = (
     "JOIN (SELECT session, coalesce(speed, 1) AS speed FROM sessions) USING (session) WHERE {condition}) "
     "WHERE x IS NOT NULL AND NOT isnan(x) GROUP BY session"
 )
+_COMPARED = {"throughput": THROUGHPUT, "rtt": RTT, "goodput": GOODPUT, "transaction": TRANSACTION, "loss": LOSS}
+"""Quantities whose means the table of a comparison has: a difference of them is that of the table."""
 _LOSS = "SELECT session, sum(lost) / sum(sent) AS value FROM seconds GROUP BY session HAVING sum(sent) > 0"
 _LIMIT = (
     "SELECT session, avg(CASE WHEN limited_by = '{}' THEN 1 ELSE 0 END) AS value FROM seconds "
@@ -108,6 +119,8 @@ class Condition(NamedTuple):
         Its quantity and statistic: `rtt.p95`.
     sql : str
         The query of a value for each session: `session`, `value`.
+    compared_as : str
+        Name of the quantity whose difference it is: one of the table of the comparison, or its own.
     unit : str
         Unit of the values; empty for a share.
     operator : str
@@ -121,6 +134,7 @@ class Condition(NamedTuple):
     text: str
     name: str
     sql: str
+    compared_as: str
     unit: str
     operator: str
     bound: float
@@ -128,11 +142,8 @@ class Condition(NamedTuple):
 
     @property
     def quantity(self) -> ComparedQuantity:
-        """The quantity as `compare` takes it: rates and times as ratios, shares and levels as differences.
-
-        Its name is that of no other quantity of a comparison.
-        """
-        return ComparedQuantity(f"condition {self.name}", self.unit in (_RATE, _TIME), 1.0)
+        """The quantity as `compare` takes it: rates and times as ratios, shares and levels as differences."""
+        return ComparedQuantity(self.compared_as, self.unit in (_RATE, _TIME), 1.0)
 
     @property
     def difference_is(self) -> str | None:
@@ -207,10 +218,22 @@ def condition_of(text: str) -> Condition:
         known = ", ".join(units).strip(", ") or "no unit"
         raise InputError(f"{shown!r}: {name} is written in {known}; a difference of two sides has a sign and %")
     factor = {"%": 0.01, "dB": 1.0}[unit] if is_difference else units[unit]
+    bound = float(number) * factor
+    if not math.isfinite(bound):
+        raise InputError(f"{shown!r}: the bound is too large")
     complete = f"{name}.{statistic}" if statistic else name
-    return Condition(
-        text.strip(), complete, sql, quantity_unit, match["operator"], float(number) * factor, is_difference
-    )
+    compared_as = _compared_as(name, statistic)
+    return Condition(text.strip(), complete, sql, compared_as, quantity_unit, match["operator"], bound, is_difference)
+
+
+def _compared_as(name: str, statistic: str | None) -> str:
+    """Return the name of the quantity in a comparison; a name of its own for what the table does not have."""
+    if name.startswith("limit."):
+        return LIMITED + name.removeprefix("limit.")
+    if name.startswith("finding."):
+        return FINDING + name.removeprefix("finding.")
+    of_table = _COMPARED.get(name) if statistic in (None, "mean") else None
+    return of_table or f"condition {name}.{statistic or 'mean'}"
 
 
 def _query_of(name: str, statistic: str | None, shown: str) -> tuple[str, str]:
@@ -277,6 +300,8 @@ def _judged_difference(
             return JudgedCondition(condition, Outcome.UNKNOWN, reason, *[math.nan] * 3)
     result = compare(sides, [condition.quantity]).judged[0]
     value, low, high, _ = result.difference
+    if _are_equal(sides, condition):
+        value = low = high = 0.0
     if not math.isfinite(value):
         reason = f"{condition.name} has no ratio, because its mean is 0 in {first} or in {second}"
         return JudgedCondition(condition, Outcome.UNKNOWN, reason, *[math.nan] * 3)
@@ -289,6 +314,13 @@ def _judged_difference(
     interval = f"{_difference(low, condition)} to {_difference(high, condition)}"
     reason = f"{second} differs from {first} by {_difference(value, condition)} (95 % interval {interval})"
     return JudgedCondition(condition, _between(condition, low, high), reason, value, low, high)
+
+
+def _are_equal(sides: Sides, condition: Condition) -> bool:
+    """Return whether all sessions of both sides have one value: then no test is needed, and none can be made."""
+    weight, total = sides.sums[condition.quantity.name]
+    weights, totals = (np.bincount(sides.session, each, len(sides.side)) for each in (weight, total))
+    return bool(np.ptp(totals[weights > 0] / weights[weights > 0]) == 0)
 
 
 def _between(condition: Condition, low: float, high: float) -> Outcome:

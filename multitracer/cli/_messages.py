@@ -21,7 +21,7 @@ _FIRST = "# messages of multitracer"
 
 
 class MessageChoice:
-    """What the options of the running command say; parsing its arguments sets it."""
+    """What the options of the running command say, before or after a subcommand; each run begins with a new one."""
 
     errors_only = False
     verbose = False
@@ -55,6 +55,11 @@ class MessageChoice:
 
 
 chosen = MessageChoice()
+
+
+def choose(name: str, value: bool | str) -> None:  # as click hands it over
+    """Set an attribute of the choice of this run."""
+    setattr(chosen, name, value)
 
 
 def warn(sentence: str) -> None:

@@ -123,7 +123,7 @@ def _message_option(
         is_flag=metavar is None,
         metavar=metavar,
         expose_value=False,
-        callback=lambda _, option, value: setattr(_messages.chosen, option.name, value),
+        callback=lambda _, option, value: _messages.choose(option.name, value) if value else None,
         help=words,
     )
 

@@ -130,6 +130,7 @@ def run(args: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # what the locale cannot show is written out
             stream.reconfigure(errors="backslashreplace")
+    _messages.chosen = _messages.MessageChoice()
     warnings.showwarning = lambda message, *_, **__: _messages.warn(str(message))
     try:
         return _invoke(args)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -76,8 +77,7 @@ def command(  # noqa: PLR0913  # one for each option
         is_alone=is_alone,
         is_named_twice=second is not None and by is not None,
         conditions=conditions,
-        is_drawn=output is not None,
-        is_filed=junit is not None,
+        targets=(output, junit),
     )
     from multitracer.campaign.compared import as_document, compared, comparison_page, judged_alone
     from multitracer.cli._campaign import CampaignProgressLine
@@ -109,13 +109,16 @@ def command(  # noqa: PLR0913  # one for each option
 
 
 def _check_usage(
-    *, is_alone: bool, is_named_twice: bool, conditions: tuple[str, ...], is_drawn: bool, is_filed: bool
+    *, is_alone: bool, is_named_twice: bool, conditions: tuple[str, ...], targets: tuple[str | None, str | None]
 ) -> None:
+    page, junit = targets
     if is_named_twice or (is_alone and not conditions):
         raise click.UsageError("give two inputs A and B, or one input and --by LABEL or --fail-if CONDITION")
-    if is_alone and is_drawn:
+    if is_alone and page is not None:
         raise click.UsageError("-o draws two sides; give two inputs A and B, or one input and --by LABEL")
-    if is_filed and not conditions:
+    if page is not None and junit is not None and os.path.realpath(page) == os.path.realpath(junit):
+        raise click.UsageError("-o and --junit name one file; name two files")
+    if junit is not None and not conditions:
         raise click.UsageError("--junit needs --fail-if CONDITION")
 
 

@@ -65,6 +65,8 @@ def _judged(*arguments: str | Path, status: int) -> list[dict[str, Any]]:
         ("goodput < 1Gbit/s", "true", _TRUE),
         ("rtt.median > 41ms", "false", 0),
         ("limit.link > 0.5", "false", 0),
+        ("limit.handshake > +1%", "false", 0),
+        ("finding.policer > +1%", "false", 0),
         ("sinr < 3dB", "unknown", _CANNOT_TELL),
         ("utilization < 50%", "unknown", _CANNOT_TELL),
         ("rsrp < -3dB", "unknown", _CANNOT_TELL),
@@ -118,6 +120,30 @@ def test_junit_has_a_test_case_for_each_condition(sides: tuple[Path, Path, Path]
     assert "95 % interval" in suite[0][0].get("message", "")
 
 
+def test_a_difference_is_that_of_the_table(sides: tuple[Path, Path, Path]) -> None:
+    before, after, _ = sides
+    names = {"throughput > +1%": "throughput", "goodput < -1%": "goodput of transfers"}
+    given = [each for text in names for each in ("--fail-if", text)]
+    document = json.loads(call("compare", before, after, "--json", *given, status=_TRUE).stdout)
+    of = {each["name"]: each for each in document["quantities"]}
+    for each in document["conditions"]:
+        row = of[names[each["condition"]]]
+        assert (each["value"], each["low"], each["high"]) == (row["value"], row["low"], row["high"])
+
+
+def test_the_completion_is_that_of_the_direction_with_the_data(tmp_path: Path) -> None:
+    folder = _sessions(tmp_path / "days", 1, lost=0, first=0)
+    (judged,) = _judged(folder, "--fail-if", "completion > 2s", status=0)
+    assert judged["value"] == pytest.approx(0.9, abs=0.1)  # 20 segments, one after the other, and the handshake
+
+
+def test_a_page_and_junit_are_two_files(sides: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    one = tmp_path / "x.html"
+    given = ("--fail-if", "goodput < -10%", "-o", one, "--junit", one)
+    assert "name two files" in call("compare", *sides[:2], *given, status=2).stderr
+    assert not one.exists()
+
+
 def test_without_conditions_nothing_fails(sides: tuple[Path, Path, Path], tmp_path: Path) -> None:
     before, after, _ = sides
     assert "conditions" in json.loads(call("compare", before, after, "--json").stdout)
@@ -158,6 +184,7 @@ def test_the_job_of_the_page_fails_and_passes_as_it_should(today: str, status: i
         ("finding.no-such > 0.5", "there is no quantity finding.no-such"),
         ("loss.p95 > 0.5", "loss has one value in a session; omit .p95"),
         ("rsrp < -10%", "a level has no percent"),
+        ("goodput < 1e400Mbit/s", "the bound is too large"),
         ("finding.x' OR 1=1 -- > 1", "is not a condition"),
         ("rtt >\x1b[2J 3s", "is not a condition"),
     ],

@@ -54,6 +54,13 @@ def test_quiet_leaves_the_result_and_no_warning(cut_capture: Path) -> None:
     assert quiet.stdout == told.stdout
 
 
+def test_options_before_a_subcommand_hold_for_it(cut_capture: Path, tmp_path: Path) -> None:
+    series, log = ("series", cut_capture, "-o", tmp_path / "series"), tmp_path / "messages.log"
+    assert run("export", *series).stderr.startswith("Warning: ")
+    assert not run("export", "--quiet", "--log", log, *series).stderr
+    assert "WARNING" in log.read_text()
+
+
 def test_quiet_leaves_errors() -> None:
     assert run("analyze", "-q", "-v", "nowhere.pcap", status=1).stderr.startswith("Error: nowhere.pcap")
 
