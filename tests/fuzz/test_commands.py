@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.cli import diagnose
-from tests.fuzz import commands
+from tests.fuzz import commands, inspected
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 @pytest.mark.fuzz
 def test_no_command_ends_in_a_bug() -> None:
     assert commands.run(1, 42) == (43, [])
+
+
+@pytest.mark.fuzz
+def test_inspect_never_ends_in_a_bug() -> None:
+    assert inspected.run(1, 500) == (501, [])
 
 
 def test_a_bug_is_found_and_its_capture_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
