@@ -388,4 +388,4 @@ def _unknown(head: bytes, path: str) -> str:
     elif looks_like_values(head):
         command = f"multitracer formats --propose {path} --start TIME --step SECONDS > {path}.toml"
         what += f"; for values at equal intervals, `{command}` proposes a column map"
-    return f"{what if head else 'the file is empty'}; installed formats: {known}"
+    return f"{what}; installed formats: {known}" if head else "the file is empty"

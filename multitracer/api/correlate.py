@@ -87,7 +87,9 @@ class Correlation:
     def __repr__(self) -> str:
         peaks = self._table.take(self._table["is_peak"])
         pairs = [f"{x} -> {y} at {lag:+g} s" for x, y, lag in zip(peaks["x"], peaks["y"], peaks["lag_s"], strict=True)]
-        return f"<multitracer.Correlation: {printable(', '.join(pairs)) or 'no pair has a number'}>"
+        reasons = dict.fromkeys(str(reason) for reason in self._table["reason"] if reason)
+        result = ", ".join(pairs) or f"no result: {'; '.join(reasons)}"
+        return f"<multitracer.Correlation: {printable(result)}>"
 
 
 def correlate(  # noqa: PLR0913  # each is a choice that a result has to state

@@ -79,9 +79,13 @@ def progress_words(progress: CampaignProgress) -> str:
     """
     words = [f"{progress.done:,} of {progress.sessions:,} sessions"]
     if progress.remaining_s is not None:
-        words += [f"{progress.rate:.3g} a second", f"{duration(progress.remaining_s * 1e9)} remaining"]
+        words += [_speed(progress.rate), f"{duration(progress.remaining_s * 1e9)} remaining"]
     words += [f"{progress.failed:,} failed"] if progress.failed else []
     return ", ".join(words)
+
+
+def _speed(per_s: float) -> str:
+    return f"{per_s:.3g} a second" if per_s >= 1 or not per_s else f"one every {duration(1e9 / per_s)}"
 
 
 def watch_words(progress: CampaignProgress) -> str:

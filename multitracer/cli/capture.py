@@ -197,5 +197,6 @@ def _tell(folder: Path, reason: str) -> None:
 
     from multitracer.words import printable
 
+    why = {"duration": "the duration is over"}.get(reason, f"stopped by {reason}" if reason.isupper() else reason)
     with contextlib.suppress(OSError):  # the terminal may be gone
-        click.echo(f"{printable(folder)}: recording complete, ended by {reason}")
+        click.echo(f"{printable(folder)}: recorded; {why}")

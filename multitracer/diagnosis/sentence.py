@@ -284,7 +284,7 @@ def _last_words(limited: Limited, named: set[tuple[Limit, bool]]) -> str:
         return ""
     others = np.flatnonzero(cells.limit != Limit.OUTAGE)
     seconds = float(limited.seconds[int(others.max(initial=-1)) + 1 :].sum())
-    return f"{ENDED_IN}{_noun(limited, Limit.OUTAGE, reverse=reverse)}: nothing came through for {lasted(seconds)}."
+    return f"{ENDED_IN}{_noun(limited, Limit.OUTAGE, reverse=reverse)}: nothing arrived for {lasted(seconds)}."
 
 
 def _by_direction(limited: Limited) -> dict[tuple[Limit, bool], float]:
@@ -442,12 +442,12 @@ def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float
         return f"What limited it is not known{known}: {limited.reason or 'nothing in the packets shows it'}."
     if limit is Limit.LINK and share > 1 - WORTH_SAYING:
         others = max((row.share for row in limited.shares if row.limit is not limit), default=0.0)
-        rest = f"nothing else cost more than {max(int(np.ceil(others * 100)), 1)} %"
+        rest = f"no other cause exceeds {max(int(np.ceil(others * 100)), 1)} %"
         side = limited.side(reverse=parts[0].reverse)
         at = f": a policer let no more through{policed_to(side)}" if is_policed(side) else at_rate(side, changed)
         at = "" if parts[0].part is LimitSubtype.ACKS else at
         what = _noun(limited, limit, parts[0].part, reverse=parts[0].reverse).removeprefix("the ")
-        return f"The {what} was the limit{at} ({basis}); {rest}."
+        return f"The {what} limited it{at} ({basis}); {rest}."
     begin = "Mostly" if share >= MOSTLY else "The largest part was"
     nouns = [_noun(limited, limit, row.part, reverse=row.reverse) for row in parts]
     did = [what_happened(limited.side(reverse=row.reverse), limit, row.part, changed) for row in parts]
@@ -590,7 +590,7 @@ def what_happened(limited: Limited, limit: Limit, part: LimitSubtype, changed: F
         return f"it had no room for a segment for {lasted(seconds)}"
     return {
         Limit.HANDSHAKE: f"it took {_opened(limited, seconds)}{_tried(limited)}",
-        Limit.OUTAGE: f"nothing came through for {lasted(seconds)}, in {count(len(lengths), 'gap')}",
+        Limit.OUTAGE: f"nothing arrived for {lasted(seconds)}, in {count(len(lengths), 'gap')}",
         Limit.RECOVERY: f"new data waited {lasted(seconds)} for it, {count(len(lengths), 'time')}",
         Limit.RECEIVER_WINDOW: f"data in flight filled it for {lasted(seconds)}",
         Limit.SENDER_BUFFER: f"it was full for {lasted(seconds)}{_or_window(limited)}",
@@ -675,8 +675,8 @@ def _of_application(part: LimitSubtype, seconds: float, lengths: Array, *, asks:
         return f"it took {lasted(seconds)} to begin {many} answers, usually {about(typical)} each"
     if part is LimitSubtype.PEER:
         if many == 1:
-            return f"it let {about(seconds)} go by before it {asks}"
-        return f"it let {lasted(seconds)} go by before it {asks}, {many} times, usually {about(typical)}"
+            return f"it paused for {about(seconds)} before it {asks}"
+        return f"it paused {many:,} times before it {asks}, usually {about(typical)}, {lasted(seconds)} in all"
     if part is LimitSubtype.LATENCY:
         pair = "an answer and the next request" if asks == "asked" else "a request and its answer"
         return f"{pair} took a round trip {count(many, 'time')}, {lasted(seconds)} in all"

@@ -109,7 +109,7 @@ def with_presets(figure: go.Figure, places: Sequence[NamedInterval], *, origin_n
         }
         for place in places
     ]
-    complete = {"label": "Whole", "method": "relayout", "args": [{"xaxis.autorange": True}]}
+    complete = {"label": "Fit all", "method": "relayout", "args": [{"xaxis.autorange": True}]}
     colours = THEMES[theme]
     menu = {
         "type": "buttons",

@@ -303,7 +303,7 @@ class Work:
             return None
         if code < 0:
             return f"the command was killed by signal {-code} ({signal.strsignal(-code) or 'unknown'})"
-        return f"the command ended with status {code}"
+        return f"the command finished (status {code})"
 
     @property
     def _children(self) -> list[subprocess.Popen[bytes]]:

@@ -144,13 +144,17 @@ class ScreenView:
         return Text(status.message, style="red bold").append("  ").append(foot) if status.message else foot
 
 
+def _restarted(times: int) -> str:
+    return "restarted once" if times == 1 else f"restarted {times:,} times"
+
+
 def _collectors(lines: Iterable[CollectorState]) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in ("collector", "state", "rate", "bytes", "drops", "last"):
         side = "right" if name in ("rate", "bytes", "drops") else "left"
         table.add_column(name, justify=side, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
     for line in lines:
-        state = line.state + (f" ({line.restarts} restarts)" if line.restarts else "")
+        state = line.state + (f" ({_restarted(line.restarts)})" if line.restarts else "")
         table.add_row(
             line.name,
             Text(state, style=_STYLES.get(line.state, "default")),
@@ -248,6 +252,6 @@ def plain_line(status: RecordingStatus) -> str:
 
 def _line(line: CollectorState) -> str:
     dropped = f" dropped {line.dropped}" if line.dropped else ""
-    restarts = f" restarts {line.restarts}" if line.restarts else ""
+    restarts = f" {_restarted(line.restarts)}" if line.restarts else ""
     why = f" ({line.last})" if line.state in ("no values", "waiting") and line.last else ""
     return f"{line.name} {line.state}{why} {line.bytes_per_s / 1e3:.1f} kB/s{dropped}{restarts}"

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Table, Times
 
 ZONE_CAVEAT = (
-    "A log names no time zone, or one that can mean several: its times were taken for UTC, and may be off by "
+    "A log names no time zone, or one that can mean several: its times are assumed to be UTC, and may be off by "
     "whole hours."
 )
 """The caveat for each result from a log without a clear time zone; it is printed first."""

@@ -77,7 +77,7 @@ def happened_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figu
         parts = [diagnosis.findings[place] for place in incident.parts]
         if len(parts) > 1:
             kinds = ", ".join(dict.fromkeys(part.kind for part in parts))
-            summary = element("summary", f"its {len(parts):,} parts: {kinds}")
+            summary = element("summary", f"{len(parts):,} occurrences: {kinds}")
             listed = [element("li", occurrence(part)) for part in parts[:_MOST]]
             rest = element("li", _REST.format(len(parts) - _MOST)) if len(parts) > _MOST else None
             entry.append(element("details", summary, element("ul", listed, rest), class_="parts"))

@@ -174,7 +174,7 @@ _NAMES = {
     "out_of_order": "filled a hole",
     "capture_duplicate": "captured twice",
     "duplicate_ack": "duplicate ACK",
-    "sack": "arrived behind a hole",
+    "sack": "arrived out of order",
     "dsack": "arrived twice",
     "zero_window": "window closed",
     "probe": "window probe",

@@ -26,7 +26,7 @@ _BUTTONS = (
     ("right", "▶", "Later"),
     ("in", "+", "Zoom in"),
     ("out", "−", "Zoom out"),
-    ("whole", "Whole", "Show the whole connection"),
+    ("whole", "Fit all", "Show the whole connection"),
     ("undo", "Back", "Back to the previous view"),
 )
 _KEYS = (
@@ -74,7 +74,7 @@ def figure_section(titles: Sequence[str], *, at_receiver: bool = False, picture:
         The first figure as a static picture, for printing and for a browser without scripts or canvas.
     """
     says = "Subtract the mean rate from the bytes: stalls and changes of the rate stand out"
-    trend = element("button", "Less the trend", type="button", data_action="trend", aria_pressed="false", title=says)
+    trend = element("button", "Subtract trend", type="button", data_action="trend", aria_pressed="false", title=says)
     says = "Go to a frame, a time, a finding, a port or a cell, and press Enter"
     words = "frame 12, 3.5 s, port …"
     search = element("input", type="search", class_="seek", placeholder=words, aria_label=says, title=says)

@@ -288,13 +288,13 @@ def numbers(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
         three.append(("Round trip", "not known", RoundTrips(row["rtt_absent"]).words))
     else:
         how = ", inferred from arrivals" if trip.is_inferred else ""
-        more = f"minimum → median{how}; 95 % below {duration(trip.most_ns)}"
+        more = f"minimum → median{how}; 95th percentile {duration(trip.most_ns)}"
         three.append(("Round trip", trip.words, more))
     lost, repairs = loss(diagnosis, drawn), [s for s in diagnosis.limited.shares if s.limit is Limit.RECOVERY]
     repair, is_known = "", lost.segments > 0 and diagnosis.headline.limit is not Limit.UNKNOWN
     if is_known and sum(each.share_high for each in repairs) < _NEXT_TO_NOTHING:  # else the limit's row has it
         seconds = sum(each.seconds for each in repairs)
-        repair = f"; their repair cost {duration(seconds * NS_PER_S) if seconds >= _SHOWN_S else 'no time'}"
+        repair = f"; retransmitting them cost {duration(seconds * NS_PER_S) if seconds >= _SHOWN_S else 'no time'}"
     three.append((lost.name, lost.words, f"{lost.segments:,} of {count(lost.of, 'data segment')}{repair}"))
     cells = [
         element("div", element("dt", name), element("dd", value, element("small", more))) for name, value, more in three

@@ -27,7 +27,7 @@ COARSE = (
 )
 _LIMITS = {
     Limit.HANDSHAKE: "the connection was being opened",
-    Limit.OUTAGE: "nothing came through, and a retransmission failed too",
+    Limit.OUTAGE: "nothing arrived, and a retransmission failed too",
     Limit.LINK: "the bottleneck had its data queued or in service",
     Limit.RECOVERY: "new data waited for the repair of lost ones",
     Limit.RECEIVER_WINDOW: "data in flight filled the window that the receiver offered",
@@ -38,7 +38,7 @@ _LIMITS = {
     Limit.UNKNOWN: "nothing in the recording shows what it was",
 }
 _PARTS = {
-    LimitSubtype.BOTH: "nothing came through either way",
+    LimitSubtype.BOTH: "nothing arrived either way",
     LimitSubtype.DATA: "the data did not come through",
     LimitSubtype.ACKS: "the ACKs did not come through",
     LimitSubtype.XOFF: "the far end of the link stopped it",

@@ -35,7 +35,7 @@ _UNIT_M = 0.1
 """Resolution of the positions in metres: finer than the accuracy of a GNSS receiver."""
 _TICK_NS = NS_PER_MS
 _VALUE_UNIT = 1e-3
-KINDS = {"handover": "Handovers", "outage": "Outages", "marker": "Marks of the engineer", "gap": "Gaps"}
+KINDS = {"handover": "Handovers", "outage": "Outages", "marker": "Your markers", "gap": "Gaps"}
 
 
 class RouteEvent(NamedTuple):
@@ -212,7 +212,7 @@ def map_section(drawn: DrawnRoute) -> Markup:
     canvas = element("canvas", tabindex="0", role="img", aria_label=_HINT)
     return element(
         "section",
-        element("h2", "Where it was"),
+        element("h2", "Map"),
         element("div", chooser, boxes, element("div", buttons, class_="group push"), class_="bar"),
         element("div", class_="classes key"),
         canvas,
@@ -235,7 +235,7 @@ _HINT = (
     "Map of the route. Keys: arrows move, plus and minus zoom, 0 shows the whole, comma and full stop step "
     "along the route."
 )
-_BUTTONS = (("in", "+", "Zoom in"), ("out", "−", "Zoom out"), ("whole", "Whole", "Show the whole route"))
+_BUTTONS = (("in", "+", "Zoom in"), ("out", "−", "Zoom out"), ("whole", "Fit all", "Show the whole route"))
 
 
 def _on_axis(time_ns: Times, drive: MappedDrive) -> Times:

@@ -96,7 +96,7 @@ def summary_section(drawn: Drawn | None, *, connections: int, clock: str = "", s
     else:
         others = {Provenance.TIMESTAMP: " (by timestamp)", Provenance.SACK: " (by SACK)"}
         longest = f"worst {duration(worst.rtt_ns)}{others.get(worst.provenance, '')}"
-        round_trip = duration(row["rtt_p50_ns"]), f"95 % below {duration(row['rtt_p95_ns'])}, {longest}"
+        round_trip = duration(row["rtt_p50_ns"]), f"95th percentile {duration(row['rtt_p95_ns'])}, {longest}"
     offered = f"largest advertised window {size(drawn.opposite['max_window_bytes'])}"
     if drawn.is_at_receiver:  # it does not see what was lost, nor what was in flight
         verb, filled = "arrived", count(row["out_of_order"], "segment")
@@ -154,7 +154,7 @@ def sentence(drawn: Drawn) -> str:
         holes = f", {count(filled, 'segment')} behind later ones" if filled else ""
         twice = f"{f'{share(again, unique)} of it' if again else 'none of it'} arrived twice{holes}"
     else:
-        twice = f"{share(again, unique)} of it twice" if again else "none of it twice"
+        twice = f"{share(again, unique)} of it sent more than once" if again else "none of it sent more than once"
     if row["rtt_absent"] == RoundTrips.NEAR_RECEIVER:
         delay = "RTT not measurable here, near the receiver"
     elif worst is None:

@@ -258,7 +258,7 @@ def _influences(transports: Sequence[Transport]) -> Markup:
 
 
 _NUMBER_HEADS = (
-    "Transport", "Size", "Done", "Dropped", "Median", "95 %", "Mean", "5 %", "95 % below", "Least", "Most",
+    "Transport", "Size", "Done", "Dropped", "Median", "95 %", "Mean", "5 %", "95th percentile", "Minimum", "Maximum",
     "With set-up", "Efficiency", "Sent again", "Dropped at",
 )  # fmt: skip
 

@@ -178,7 +178,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
         happened,
         stretches_section(drive, origin_ns=first_ns, speed=speed, is_aggregated=True),
         _figures_section(drawn, shown, several=len(captures) > 1),
-        None if route is None else fold("Where it was", map_section(route), id="map"),
+        None if route is None else fold("Map", map_section(route), id="map"),
         None if diagnosis is None else limits_section(diagnosis),
         summary_section(
             drawn[0] if drawn else None,

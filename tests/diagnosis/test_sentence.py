@@ -31,7 +31,7 @@ def test_programs_of_both_ends_are_told_together(tmp_path: Path) -> None:
     assert headline.limit is Limit.APPLICATION
     assert headline.part is LimitSubtype.NONE
     assert re.match(
-        r"Mostly the programs at both ends: the client let .* before it asked, .*; "
+        r"Mostly the programs at both ends: the client paused .* before it asked, .*; "
         r"the server took 4\.0 s to begin 10 answers, usually 0\.4 s each \(9\d% of ",
         headline.sentence,
     )
@@ -40,8 +40,8 @@ def test_programs_of_both_ends_are_told_together(tmp_path: Path) -> None:
 
 def test_the_sentence_and_the_finding_count_the_same_pauses_of_a_client(tmp_path: Path) -> None:
     found = answers(think_ms=1, pause_ms=1000).diagnosed(tmp_path, reverse=True)
-    told = re.search(r"before it asked, (\d+) times", found.headline.sentence)
-    counted = re.search(r"before it asked, (\d+) times", of(found, "client-think-time").sentence)
+    told = re.search(r"paused (\d+) times before it asked", found.headline.sentence)
+    counted = re.search(r"paused (\d+) times before it asked", of(found, "client-think-time").sentence)
     assert told is not None
     assert counted is not None
     assert told[1] == counted[1] == "9"
@@ -122,7 +122,9 @@ def test_a_client_that_thinks_before_it_goes_on_begins_no_answer(tmp_path: Path)
         exchange.note(at_ms, 1, seq=_SERVER + 100 * turn, ack=_CLIENT + 2 * (turn + 1) * FULL, payload=100)
         at_ms += 700
     sentence = exchange.diagnosed(tmp_path, reverse=False).headline.sentence
-    assert sentence.startswith("Mostly the client: it let 2.8 s go by before it sent more, 4 times, usually 0.7 s (")
+    assert sentence.startswith(
+        "Mostly the client: it paused 4 times before it sent more, usually 0.7 s, 2.8 s in all ("
+    )
 
 
 def test_long_pauses_are_told_in_minutes(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_presets_zoom_to_what_happened(sample: Sample) -> None:
     begin, end = views["First timeout"]["xaxis.range"]
     assert 16 < begin < 16.9
     assert 18.4 < end < 20
-    assert views["Whole"] == {"xaxis.autorange": True}
+    assert views["Fit all"] == {"xaxis.autorange": True}
     assert {place.key for place in stacked_places(sample.transfer())} >= {"timeout", "recovery", "start"}
 
 

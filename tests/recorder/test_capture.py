@@ -56,7 +56,7 @@ def test_capture_with_all_that_works_here_makes_a_whole_session(tmp_path: Path) 
         until(lambda: len(_records(folder / "mobile" / "claps.jsonl")) >= 3)
         status, out, _ = end(child)
     assert status == 0
-    assert "ended by SIGTERM" in out
+    assert "recorded; stopped by SIGTERM" in out
     document = manifest(folder)
     assert document["variables"] == {"location": "tunnel"}
     assert {run["outcome"] for run in document["collectors"]} == {"ended"}
@@ -144,7 +144,7 @@ def test_every_signal_ends_in_order(tmp_path: Path, number: signal.Signals) -> N
     with capturing(folder, "--with", "tcp_info") as child:
         status, out, _ = end(child, number)
     assert status == 0
-    assert f"ended by {number.name}" in out
+    assert f"recorded; stopped by {number.name}" in out
     assert manifest(folder)["ended_by"] == number.name
     assert manifest(folder)["files"]
 
@@ -154,7 +154,7 @@ def test_capture_that_nohup_started_outlives_the_terminal(tmp_path: Path) -> Non
     with capturing(folder, "--with", "tcp_info", preexec_fn=_as_nohup_does) as child:
         child.send_signal(signal.SIGHUP)
         status, out, _ = end(child)
-    assert (status, "ended by SIGTERM" in out) == (0, True)
+    assert (status, "recorded; stopped by SIGTERM" in out) == (0, True)
 
 
 def _as_nohup_does() -> None:
@@ -232,7 +232,7 @@ def test_ends_with_its_command(tmp_path: Path) -> None:
     argv = command(folder, "--with", "tcp_info", "--", sys.executable, "-c", "import time; time.sleep(1.5)")
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert manifest(folder)["ended_by"] == "the command ended with status 0"
+    assert manifest(folder)["ended_by"] == "the command finished (status 0)"
 
 
 def test_ends_after_its_duration(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_full_disk_is_warned_of_and_ends_in_an_openable_session(tmp_path: Path) 
             out, err = child.communicate(timeout=40)
         assert child.returncode == 0, err
         assert "the disk is nearly full" in err
-        assert "ended by the disk is full" in out
+        assert "recorded; the disk is full" in out
         assert manifest(folder)["files"]
         assert _records(folder / "mobile" / "tcp_state-0.jsonl")[-1]["kind"] == "end"
     finally:
@@ -278,7 +278,7 @@ def test_disk_without_a_byte_left_still_gets_its_manifest(tmp_path: Path) -> Non
             assert os.statvfs(place).f_bavail == 0
             out, err = child.communicate(timeout=40)
         assert child.returncode == 0, err
-        assert "ended by the disk is full" in out
+        assert "recorded; the disk is full" in out
         assert manifest(folder)["ended_by"] == "the disk is full"
         assert {log["path"] for log in manifest(folder)["files"]} >= {"mobile/tcp_state-0.jsonl"}
     finally:

@@ -117,8 +117,8 @@ def test_traffic_of_a_rehearsal_is_recorded_from_its_syn_to_its_last_fin(tmp_pat
 @pytest.mark.parametrize(
     ("script", "status", "words"),
     [
-        ("exit 0", 0, "the command ended with status 0"),
-        ("exit 3", 3, "the command ended with status 3"),
+        ("exit 0", 0, "the command finished (status 0)"),
+        ("exit 3", 3, "the command finished (status 3)"),
         ("kill -9 $$", 137, "the command was killed by signal 9 (Killed)"),
         ("kill -15 $$", 143, "the command was killed by signal 15 (Terminated)"),
     ],
@@ -127,7 +127,7 @@ def test_exit_status_is_that_of_the_command(script: str, status: int, words: str
     folder = tmp_path / "drive"
     done = recorded(folder, "--with", "tcp_info", "--tail", 0, "--", "sh", "-c", script)
     assert done.returncode == status, done.stderr
-    assert done.stdout == f"{folder}: recording complete, ended by {words}\n"
+    assert done.stdout == f"{folder}: recorded; {words}\n"
     assert manifest(folder)["ended_by"] == words
     assert {run["outcome"] for run in manifest(folder)["collectors"]} == {"ended"}
 
@@ -201,7 +201,7 @@ def test_ctrl_c_while_the_collectors_are_awaited_starts_no_command(with_silent: 
         child.kill()
         child.communicate()
     assert status == 128 + signal.SIGINT, said
-    assert "ended by SIGINT" in out
+    assert "recorded; stopped by SIGINT" in out
     assert not began.exists()
 
 

@@ -49,7 +49,7 @@ def test_planted_stretches_come_first_with_their_causes(tmp_path: Path) -> None:
     assert begin.tolist() == pytest.approx([0, 100], abs=1)
     write_report(read(log), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
-    assert html.index("Where was it bad, and why?") < html.index("Where it was") < html.index("serving cell")
+    assert html.index("Where was it bad, and why?") < html.index(">Map<") < html.index("serving cell")
     assert "The radio was bad for" in html
 
 

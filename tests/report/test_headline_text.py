@@ -51,10 +51,10 @@ def test_help_of_an_outage_or_a_full_link_names_a_radio_only_if_one_was_seen(
     [
         (
             "00004-policer",
-            "The link was the limit: a policer let no more through than 1.09 Mbit/s with headers (95% of 8.9 s",
+            "The link limited it: a policer let no more through than 1.09 Mbit/s with headers (95% of 8.9 s",
         ),
         ("00195-ecn", "A router's ECN marks slowed the sender down 19 times (measured). So the limit was"),
-        ("00191-deep-queue", "The link was the limit, at 2.56 Mbit/s (99% of 7.3 s, measured); nothing else"),
+        ("00191-deep-queue", "The link limited it, at 2.56 Mbit/s (99% of 7.3 s, measured); no other cause"),
         (
             "00090-outage-both",
             "The path was dead both ways for at least 5.18 s; the timer had backed off, and tried again only",
@@ -98,8 +98,8 @@ def test_the_arithmetic_of_a_rate_or_a_buffer_is_told_where_it_is_known(name: st
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("00191-deep-queue", "50 of 1,633 data segments; their repair cost no time"),
-        ("00062-slow-reader", "11 of 106 data segments; their repair cost 15"),
+        ("00191-deep-queue", "50 of 1,633 data segments; retransmitting them cost no time"),
+        ("00062-slow-reader", "11 of 106 data segments; retransmitting them cost 15"),
         ("00164-heavy-loss", "33 of 495 data segments</small>"),
     ],
 )

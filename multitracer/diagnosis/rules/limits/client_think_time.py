@@ -46,13 +46,12 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     wait = wait._replace(lengths_s=paused_s)
     numbers = wait.numbers
     sentence = (
-        f"The client let usually {about(numbers['median_s'])} go by (up to {about(numbers['largest_s'])}) "
-        f"before it asked, {len(wait.lengths_s):,} times: {wait.seconds:.1f} s in all, "
-        f"{wait.share:.0%} of the time."
+        f"The client paused {len(wait.lengths_s):,} times before it asked, usually {about(numbers['median_s'])} "
+        f"(up to {about(numbers['largest_s'])}): {wait.seconds:.1f} s in all, {wait.share:.0%} of the time."
     )
     if len(wait.lengths_s) == 1:
         passed = duration(wait.seconds * NS_PER_S)
-        sentence = f"The client let {passed} go by before it asked: {wait.share:.0%} of the time."
+        sentence = f"The client paused for {passed} before it asked: {wait.share:.0%} of the time."
     yield wait.finding(KIND, sentence, numbers)
 
 
