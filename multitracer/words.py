@@ -82,6 +82,15 @@ def duration(ns: float | None) -> str:
     return "0 s" if not ns else f"{ns:.0f} ns"
 
 
+def clock_time(seconds: float) -> str:
+    """Return a time on an axis in minutes and seconds: 0:17, 12:05, 1:02:05."""
+    size = round(abs(seconds))
+    minutes, rest = divmod(size, 60)
+    hours, minutes = divmod(minutes, 60)
+    sign = "−" if seconds < 0 and size else ""
+    return f"{sign}{hours}:{minutes:02}:{rest:02}" if hours else f"{sign}{minutes}:{rest:02}"
+
+
 def three_digits(number: float) -> str:
     """Return a number with three significant digits and all integer digits: 0.00123, 12.5, 1,234."""
     return f"{number:.3g}" if abs(number) < 999.5 else f"{number:,.0f}"

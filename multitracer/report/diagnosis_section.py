@@ -14,10 +14,10 @@ from multitracer.diagnosis.diagnose import channel_use
 from multitracer.diagnosis.limits.names import Confidence, Limit, Viewpoint, by_limit
 from multitracer.diagnosis.sentence import name_of, numbers_of
 from multitracer.report.limit_words import COARSE, RECEIVER_ONLY, SEEN_FROM, says, shares_of, surely
-from multitracer.report.markup import Markup, element, fold
-from multitracer.report.time_axis import TimeAxis
+from multitracer.report.markup import Markup, element, fold, unbroken
+from multitracer.report.time_axis import TimeAxis, interval
 from multitracer.units import NS_PER_S
-from multitracer.words import count, duration, ends, percent, printable
+from multitracer.words import count, duration, percent, printable
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.diagnosis import Diagnosis, Incident
@@ -52,10 +52,14 @@ def happened_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figu
     if diagnosis.limited.view is Viewpoint.NOWHERE:
         return None
 
+    last_s = (
+        (max(each.end_ns for each in diagnosis.incidents) - origin_ns) * speed / NS_PER_S if diagnosis.incidents else 0
+    )
+
     def occurrence(what: Incident | Finding, times: str = "") -> list[Markup]:
         """Return the text of an incident, its cost, and the button that shows it in the figure."""
         begin_s, end_s = ((ns - origin_ns) * speed / NS_PER_S for ns in (what.begin_ns, what.end_ns))
-        when, room_s = (ends(f"{begin_s:.1f} s", f"{end_s:.1f} s"), max((end_s - begin_s) * _AROUND, _MIN_ROOM_S))
+        when, room_s = interval(begin_s, end_s, last_s=last_s), max((end_s - begin_s) * _AROUND, _MIN_ROOM_S)
         cost = f"{what.cost_s:.1f} s" if what.cost_s > 0 else "no time"
         button = element(
             "button", "Show", type="button", data_show="0", data_from=f"{begin_s - room_s:.3f}",
@@ -66,7 +70,7 @@ def happened_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figu
             element("strong", what.kind),
             element("span", f" {times}cost {cost}, {when} ", class_="muted"),
             *([button] if figure else []),
-            element("p", printable(what.sentence)),
+            element("p", unbroken(printable(what.sentence))),
         ]
 
     items = []

@@ -25,11 +25,12 @@ from multitracer.figures.stack import SharedAxis
 from multitracer.recording.phones import drives_beside, which_phone
 from multitracer.report.embed import embed
 from multitracer.report.figure_section import static_figure
-from multitracer.report.markup import Markup, element, fold
-from multitracer.report.route_map import MappedDrive, RouteEvent, Stretches, drawn_route
+from multitracer.report.markup import Markup, element, fold, unbroken
+from multitracer.report.route_map import BadStretch, MappedDrive, RouteEvent, Stretches, drawn_route
+from multitracer.report.time_axis import interval
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
-from multitracer.words import count, duration, moment, printable, rate
+from multitracer.words import clock_time, count, duration, moment, printable, rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -100,7 +101,8 @@ def stretches_section(drive: Drive, *, origin_ns: int, speed: float, is_aggregat
         return fold(_TITLE, section, id="stretches") if is_aggregated else section
     cells = [] if drive.phone is None else [cell_name(row) for row in drive.cells(drive.phone).rows()]
     shown = table.take(slice(_MOST_STRETCHES))
-    items = [element("li", _stretch(row, cells, origin_ns, speed)) for row in shown.rows()]
+    last_s = (int(shown["end_ns"].max()) - origin_ns) * speed / NS_PER_S if len(shown) else 0.0
+    items = [element("li", _stretch(row, cells, origin_ns, speed, last_s)) for row in shown.rows()]
     left = len(table) - len(items)
     other_time = "" if drive.is_of_the_packets else _OF_ANOTHER_TIME
     of_drive = which_phone(drive.part.phones) if len(drive.part.phones) > 1 else ""
@@ -165,7 +167,7 @@ def _how(drive: Drive, origin_ns: int, speed: float) -> str:
         longest = duration(facts["slow_longest_s"] * NS_PER_S)
         words.append(
             f"In {count(facts['slow_s'], 'second')} with a good radio the logger saw less than "
-            f"{rate(facts['slow_bps'])}, a fifth of its median (longest for {longest} from {begin_s:.0f} s "
+            f"{rate(facts['slow_bps'])}, a fifth of its median (longest for {longest}, from {clock_time(begin_s)} "
             "on): nothing shows whether data were wanted then; a log of the test program's state, or a "
             "capture, would."
         )
@@ -179,7 +181,7 @@ def _how(drive: Drive, origin_ns: int, speed: float) -> str:
     return " ".join(words)
 
 
-def _stretch(row: Row, cells: list[str], origin_ns: int, speed: float) -> list[Markup | None]:
+def _stretch(row: Row, cells: list[str], origin_ns: int, speed: float, last_s: float) -> list[Markup | None]:
     """Return the list entry of a bad segment: cause, button, location, evidence, duration of the cause."""
     begin_s, end_s = ((row[name] - origin_ns) * speed / NS_PER_S for name in ("begin_ns", "end_ns"))
     ends = {
@@ -195,14 +197,15 @@ def _stretch(row: Row, cells: list[str], origin_ns: int, speed: float) -> list[M
     place += [cells[row["cell"]]] if row["cell"] not in (None, NA) else []
     if _is_known(row["throughput_bps"]) and _is_known(row["typical_bps"]):
         place.append(f"{rate(row['throughput_bps'])} instead of {rate(row['typical_bps'])}")
+    when = f"{interval(begin_s, end_s, last_s=last_s)} ({duration(row['seconds'] * NS_PER_S)})"
     evidence = f"Evidence: {row['evidence']}." if row["evidence"] else ""
     evidence += f" To find out, record: {row['missing']}." if row["missing"] else ""
     return [
         element("strong", _CAUSES[row["cause"]]),
-        element("span", f" {duration(row['seconds'] * NS_PER_S)} from {begin_s:.0f} s on ", class_="muted"),
+        element("span", f" {when} ", class_="muted"),
         element("button", "Show", type="button", data_show="0", **ends),
-        element("p", printable("; ".join(place))),
-        element("p", printable(evidence)),
+        element("p", unbroken(printable("; ".join(place)))),
+        element("p", unbroken(printable(evidence))),
         element("p", words) if (words := _when_of_the_cause(row)) else None,
     ]
 
@@ -272,7 +275,32 @@ def route_map(
     gaps = zip(drive.route.gaps["begin_ns"].tolist(), drive.route.gaps["reason"].tolist(), strict=True)
     events += [RouteEvent(begin, "gap", reason) for begin, reason in islice(gaps, _MOST_EVENTS)]
     everything = {**drive.radio_context.series, **series}
-    return drawn_route(MappedDrive(drive.route, everything, limits, events, origin_ns, speed, base))
+    return drawn_route(MappedDrive(drive.route, everything, limits, events, origin_ns, speed, base, _bad(drive)))
+
+
+def worst_list(drive: Drive, *, origin_ns: int, speed: float) -> Markup | None:
+    """Return the worst stretches as a short list with the numbers of the map; None if there are none."""
+    every = _bad(drive)
+    if not every:
+        return None
+    ends_s = [[(at - origin_ns) * speed / NS_PER_S for at in each[:2]] for each in every]
+    last_s = max(end_s for _, end_s in ends_s)
+    items = [
+        element("li", element("b", interval(*own, last_s=last_s)), f" {each.words}")
+        for own, each in zip(ends_s[:_FIRST], every, strict=False)
+    ]
+    more = len(every) - len(items)
+    rest = element("p", f"and {more:,} more, listed below", class_="muted") if more else None
+    return element("div", element("h3", "Where it was bad"), element("ol", items), rest, class_="worst")
+
+
+def _bad(drive: Drive) -> list[BadStretch]:
+    """Return the bad stretches that the page lists, in that order; none if the clocks do not allow a list."""
+    try:
+        rows = drive.stretches.take(slice(_MOST_STRETCHES)).rows() if drive.phones else ()
+    except InputError:  # `stretches_section` says why
+        return []
+    return [BadStretch(row["begin_ns"], row["end_ns"], _CAUSES[row["cause"]]) for row in rows]
 
 
 def tcp_on_the_road(transfer: Transfer) -> dict[str, Table]:

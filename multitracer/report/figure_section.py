@@ -26,7 +26,7 @@ _BUTTONS = (
     ("right", "▶", "Later"),
     ("in", "+", "Zoom in"),
     ("out", "−", "Zoom out"),
-    ("whole", "Fit all", "Show the whole connection"),
+    ("whole", "Fit all", "Fit all: show the whole connection"),
     ("undo", "Back", "Back to the previous view"),
 )
 _KEYS = (

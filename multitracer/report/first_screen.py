@@ -18,7 +18,7 @@ from multitracer.figures.stack import axis_origin_ns
 from multitracer.report.cause import AFTER_LOSSES, cause, confidence_of, explanation, lost_run, lost_segments
 from multitracer.report.headline_text import arithmetic, headline_text, numbers
 from multitracer.report.limit_words import SEEN_FROM, SHORT, says, shares_of, surely
-from multitracer.report.markup import Markup, element
+from multitracer.report.markup import Markup, element, unbroken
 from multitracer.report.primary_cause import primary_cause_rows
 from multitracer.report.sections import trust_line
 from multitracer.report.time_axis import TimeAxis, row, stretches, times, when
@@ -48,6 +48,13 @@ _ROW = 0.02
 """Minimum share of the time at which a limit has a row of its own: test readers did not notice smaller shares."""
 _WORTH = 0.005
 """Minimum share of the time at which the row of a limit names a subtype."""
+
+
+class RouteContent(NamedTuple):
+    """The route of a drive on the first screen: the map, and the list of its worst stretches."""
+
+    map: Markup
+    worst: Markup | None
 
 
 class FirstScreenContent(NamedTuple):
@@ -80,8 +87,8 @@ class FirstScreenContent(NamedTuple):
         return first, last
 
 
-def first_screen(recording: Recording, answer: FirstScreenContent) -> Markup:
-    """Return the section: the quality of the captures, the main result, and the rows over time."""
+def first_screen(recording: Recording, answer: FirstScreenContent, route: RouteContent | None = None) -> Markup:
+    """Return the section: the quality of the captures, the main result, the map of a drive, and the rows over time."""
     diagnosis, axis, headline = answer.diagnosis, axis_of(answer), answer.diagnosis.headline
     is_sure = headline.limit is not Limit.UNKNOWN and headline.confidence is not Confidence.WEAK
     known = explanation(diagnosis)
@@ -98,8 +105,8 @@ def first_screen(recording: Recording, answer: FirstScreenContent) -> Markup:
             element(
                 "div",
                 element("h2", "Why was it slow?"),
-                element("p", printable(headline_text(diagnosis)), class_="lead"),
-                element("p", element("strong", f"{known.kind}: "), printable(known.sentence), class_="cause")
+                element("p", unbroken(printable(headline_text(diagnosis))), class_="lead"),
+                element("p", element("strong", f"{known.kind}: "), unbroken(printable(known.sentence)), class_="cause")
                 if known.kind
                 else None,
                 element("p", element("em", "What would help: "), f"{known.help}.", class_="help"),
@@ -107,9 +114,11 @@ def first_screen(recording: Recording, answer: FirstScreenContent) -> Markup:
             element(
                 "div",
                 numbers(diagnosis, answer.drawn),
-                element("p", arithmetic(diagnosis, answer.drawn), class_="least"),
+                element("p", unbroken(arithmetic(diagnosis, answer.drawn)), class_="least"),
+                route and route.worst,
             ),
-            class_="answer",
+            route and route.map,
+            class_="answer mapped" if route else "answer",
         ),
         element(
             "div",
@@ -344,7 +353,7 @@ def _route_rows(radio_context: RadioContext, axis: TimeAxis) -> list[Markup]:
     ):
         seen = [(at, words) for at, words in moments if axis.begin_ns <= at <= axis.end_ns]
         if seen:
-            spans = axis.spread((at, at, f"{words} at {axis.seconds(at):.1f} s") for at, words in seen)
+            spans = axis.spread((at, at, f"{words} at {when(axis, at, at)}") for at, words in seen)
             many = count(len(seen), noun) if noun else f"{len(seen):,}"
             rows += row(name, stretches(axis, spans, label=f"{name}: {many}", kind="moment"), many)
     return rows

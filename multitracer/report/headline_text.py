@@ -16,7 +16,7 @@ from multitracer.diagnosis.sentence import ENDED_IN, MOSTLY, WORTH_SAYING
 from multitracer.report.cause import AFTER_LOSSES, cause, confidence_of, held_bytes, lost_run, lost_segments
 from multitracer.report.explained_panels import logged_bps
 from multitracer.report.limit_words import SHORT, bounds, shares_of
-from multitracer.report.markup import Markup, element
+from multitracer.report.markup import Markup, element, unbroken
 from multitracer.schemas.tcp import GoodputBy, RoundTrips
 from multitracer.tables import NA
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
@@ -297,7 +297,8 @@ def numbers(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
         repair = f"; retransmitting them cost {duration(seconds * NS_PER_S) if seconds >= _SHOWN_S else 'no time'}"
     three.append((lost.name, lost.words, f"{lost.segments:,} of {count(lost.of, 'data segment')}{repair}"))
     cells = [
-        element("div", element("dt", name), element("dd", value, element("small", more))) for name, value, more in three
+        element("div", element("dt", name), element("dd", value, element("small", unbroken(more))))
+        for name, value, more in three
     ]
     return element("dl", cells, class_="three")
 

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import html
 import json
+import re
 from collections.abc import Iterable
 
 _VOID = frozenset({"meta", "link", "input", "br", "hr"})
@@ -74,6 +75,14 @@ def join(children: Iterable[Child]) -> Markup:
         elif child is not None:
             texts.append(join(child))
     return Markup("".join(texts))
+
+
+def unbroken(text: str) -> str:
+    """Return a text whose numbers stay on one line with their units."""
+    return _UNIT.sub("\u00a0", text)
+
+
+_UNIT = re.compile(r"(?<=\d) (?=(?:[kMGT]?bit/s|[kMGT]?B(?:/s)?|dBm|dB|km|m|h|min|s|ms|µs|ns|%)(?![\w/]))")
 
 
 def json_text(value: object) -> Markup:

@@ -38,6 +38,15 @@ _VALUE_UNIT = 1e-3
 KINDS = {"handover": "Handovers", "outage": "Outages", "marker": "Your markers", "gap": "Gaps"}
 
 
+class BadStretch(NamedTuple):
+    """A part of the route in which the drive was bad."""
+
+    begin_ns: int
+    end_ns: int
+    words: str
+    """Its cause."""
+
+
 class RouteEvent(NamedTuple):
     """An event on the route: its time, its kind and its text."""
 
@@ -100,6 +109,8 @@ class MappedDrive:
     speed: float = 1.0
     base: BaseMap | None = None
     """Base map below the route; None if there is none."""
+    bad: Sequence[BadStretch] = ()
+    """The bad stretches in the order of their list, whose numbers they have on the map."""
 
     @property
     def quantities(self) -> list[str]:
@@ -158,10 +169,13 @@ def drawn_route(drive: MappedDrive) -> DrawnRoute | None:
         "track": track,
         "quantities": [document for document, _ in quantities],
         "events": _events(drive, plane),
+        "bad": _bad(drive),
         "missing": MISSING,
         "base": base,
     }
-    static = picture(east, north, joined, first)
+    middles = [(each.begin_ns + each.end_ns) // 2 for each in drive.bad]
+    spots = np.searchsorted(time_ns, np.array(middles, np.int64)).clip(0, len(time_ns) - 1).tolist()
+    static = picture(east, north, joined, first, spots)
     stood = "All positions are at one place. " if not (columns["x"].any() or columns["y"].any()) else ""
     return DrawnRoute(document, static, f"{stood}{left_out_words(drive.route)}".rstrip())
 
@@ -194,7 +208,12 @@ def left_out_words(route: Route) -> str:
 
 
 def map_section(drawn: DrawnRoute) -> Markup:
-    """Return the section in which `map.js` draws the document."""
+    """Return the section of a page that consists of the map."""
+    return element("section", element("h2", "Map"), map_figure(drawn))
+
+
+def map_figure(drawn: DrawnRoute) -> Markup:
+    """Return the element in which `map.js` draws the document: its controls, the legend and the canvas."""
     document = drawn.document
     titles = [each["title"] for each in document["quantities"]]
     kinds = [kind for kind in KINDS if any(event["kind"] == kind for event in document["events"])]
@@ -211,11 +230,11 @@ def map_section(drawn: DrawnRoute) -> Markup:
     chooser = element("label", "Colour by ", element("select", options)) if titles else None
     canvas = element("canvas", tabindex="0", role="img", aria_label=_HINT)
     return element(
-        "section",
-        element("h2", "Map"),
-        element("div", chooser, boxes, element("div", buttons, class_="group push"), class_="bar"),
-        element("div", class_="classes key"),
+        "div",
+        element("div", chooser, element("div", buttons, class_="group push"), class_="bar"),
         canvas,
+        element("div", class_="classes key"),
+        element("div", boxes, class_="bar shown") if boxes else None,
         element("p", "Point at the route for its value.", class_="status", role="status"),
         element("p", drawn.words, class_="said") if drawn.words else None,
         None if document["base"] is None else element("p", document["base"]["words"], class_="base"),
@@ -226,6 +245,7 @@ def map_section(drawn: DrawnRoute) -> Markup:
             element("p", "This picture does not move; the map needs JavaScript."),
         ),
         class_="map",
+        id="map",
     )
 
 
@@ -235,7 +255,7 @@ _HINT = (
     "Map of the route. Keys: arrows move, plus and minus zoom, 0 shows the whole, comma and full stop step "
     "along the route."
 )
-_BUTTONS = (("in", "+", "Zoom in"), ("out", "−", "Zoom out"), ("whole", "Fit all", "Show the whole route"))
+_BUTTONS = (("in", "+", "Zoom in"), ("out", "−", "Zoom out"), ("whole", "Fit all", "Fit all: show the whole route"))
 
 
 def _on_axis(time_ns: Times, drive: MappedDrive) -> Times:
@@ -342,6 +362,15 @@ def _events(drive: MappedDrive, plane: _Plane) -> list[Document]:
     ]
 
 
+def _bad(drive: MappedDrive) -> list[Document]:
+    """Return the bad stretches as JSON, with the seconds of the page's axis."""
+    seconds = [[(at - drive.origin_ns) * drive.speed / NS_PER_S for at in each[:2]] for each in drive.bad]
+    return [
+        {"from": round(begin, 3), "to": round(end, 3), "words": printable(each.words)}
+        for each, (begin, end) in zip(drive.bad, seconds, strict=True)
+    ]
+
+
 _WIDTH, _HEIGHT, _MARGIN = 960, 480, 24
 _MOST_POINTS = 5_000
 """Maximum points of the route in the SVG: about 50 kB, and enough for a screen."""
@@ -359,7 +388,7 @@ class Coloured(NamedTuple):
     classes: Array
 
 
-def picture(east: Array, north: Array, joined: Mask, quantity: Coloured) -> Markup:
+def picture(east: Array, north: Array, joined: Mask, quantity: Coloured, spots: Sequence[int] = ()) -> Markup:
     """Return the route as SVG, with a legend of the colours and a scale bar.
 
     Parameters
@@ -368,6 +397,8 @@ def picture(east: Array, north: Array, joined: Mask, quantity: Coloured) -> Mark
     joined : ndarray of bool, shape (n,)
         Whether a line connects the previous point to this one.
     quantity : Coloured
+    spots : sequence of int
+        Point in the middle of each bad stretch, which is marked with the number of the stretch.
     """
     zoom = min(
         (_WIDTH - 2 * _MARGIN) / max(float(np.ptp(east)), 20), (_HEIGHT - 2 * _MARGIN) / max(float(np.ptp(north)), 20)
@@ -389,6 +420,7 @@ def picture(east: Array, north: Array, joined: Mask, quantity: Coloured) -> Mark
         "svg",
         element("title", f"The route, coloured by {quantity.title}"),
         lines,
+        [_badge(number, float(x[at]), float(y[at])) for number, at in enumerate(spots, 1)],
         _bar(zoom),
         xmlns="http://www.w3.org/2000/svg",
         viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
@@ -401,6 +433,14 @@ def picture(east: Array, north: Array, joined: Mask, quantity: Coloured) -> Mark
     items = [element("span", element("i", style=f"background:{colour}"), words) for words, colour in rows]
     key = element("div", element("b", quantity.title), items, class_="classes key")
     return element("div", svg, key)
+
+
+def _badge(number: int, x: float, y: float) -> Markup:
+    disc = element("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r="11", fill="currentColor")
+    text = element(
+        "text", str(number), x=f"{x:.1f}", y=f"{y + 5:.1f}", text_anchor="middle", font_size="14", fill="var(--paper)"
+    )
+    return element("g", disc, text)
 
 
 def _thinned(x: Array, y: Array, joined: Mask, kind: Array, finest: float) -> Array:

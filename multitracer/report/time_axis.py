@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.report.markup import Markup, element
 from multitracer.units import NS_PER_S
+from multitracer.words import clock_time, ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,9 +19,9 @@ _TICKS = 8
 _MOST_MARKS = 400
 """Maximum number of marks in a row: one for each two pixels."""
 _STEPS = (1, 2, 5, 10)
-_MINUTE_S, _HOUR_S = 60, 3600
-_TIME_STEPS = (1, 2, 5, 10, 15, 30, 60)
-"""Possible tick distances, in minutes or in hours."""
+_MINUTE_S = 60
+_TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18_000, 36_000, 86_400)
+"""Possible tick distances of an axis of a minute and more, in seconds."""
 
 
 class TimeAxis(NamedTuple):
@@ -105,8 +106,15 @@ def stretches(axis: TimeAxis, spans: Iterable[tuple[int, int, str]], *, label: s
 
 
 def when(axis: TimeAxis, begin_ns: int, end_ns: int) -> str:
-    """Return begin and end of an interval as text, in seconds of the figure."""
-    return f"{axis.seconds(begin_ns):.1f} s to {axis.seconds(end_ns):.1f} s"
+    """Return begin and end of an interval as text, in the time of the figure."""
+    return interval(axis.seconds(begin_ns), axis.seconds(end_ns), last_s=axis.seconds(axis.end_ns))
+
+
+def interval(begin_s: float, end_s: float, *, last_s: float) -> str:
+    """Return an interval as text: 0:17 to 0:27, or 1.2 s to 3.4 s if the axis ends (`last_s`) within a minute."""
+    if last_s < _MINUTE_S:
+        return ends(f"{begin_s:.1f} s", f"{end_s:.1f} s")
+    return ends(clock_time(begin_s), clock_time(end_s))
 
 
 def times(axis: TimeAxis) -> Markup:
@@ -114,15 +122,11 @@ def times(axis: TimeAxis) -> Markup:
     first, last = axis.seconds(axis.begin_ns), axis.seconds(axis.begin_ns + axis.length_ns)
     ticks = []
     if last > first:
-        span_s, unit_s, unit = last - first, 1, "s"
-        step = round_step(span_s, _TICKS)
-        for longer_s, name in ((_MINUTE_S, "min"), (_HOUR_S, "h")):
-            if span_s >= 5 * longer_s:
-                unit_s, unit = longer_s, name
-                steps = [each * unit_s for each in _TIME_STEPS if each * unit_s * _TICKS >= span_s]
-                step = steps[0] if steps else round_step(span_s / unit_s, _TICKS) * unit_s
+        step, is_clock = round_step(last - first, _TICKS), last >= _MINUTE_S
+        if is_clock and last - first >= _TICKS:
+            step = next((each for each in _TIME_STEPS if each * _TICKS >= last - first), step)
         for number in range(math.ceil(first / step), math.floor(last / step) + 1):
             place = (number * step - first) / (last - first)
-            words = f"{number * step / unit_s:.10g} {unit}"
+            words = clock_time(number * step) if is_clock and step >= 1 else f"{number * step:.10g} s"
             ticks.append(element("span", words, style=f"left:{place:.3%}"))
     return element("div", ticks, class_="times", aria_hidden="true")

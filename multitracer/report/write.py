@@ -27,15 +27,16 @@ from multitracer.report.drive_section import (
     route_map,
     stretches_section,
     tcp_on_the_road,
+    worst_list,
 )
 from multitracer.report.embed import embed, packet_facts
 from multitracer.report.explained_panels import explained_panels
 from multitracer.report.figure_section import drive_figure_section, figure_section, static_figure
-from multitracer.report.first_screen import FirstScreenContent, first_screen
+from multitracer.report.first_screen import FirstScreenContent, RouteContent, first_screen
 from multitracer.report.load_section import load_section
 from multitracer.report.markup import fold
 from multitracer.report.page import document, write
-from multitracer.report.route_map import map_section
+from multitracer.report.route_map import map_figure, map_section
 from multitracer.report.sections import provenance_section, summary_section, trust_line
 from multitracer.words import printable, size
 
@@ -173,12 +174,14 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
             answer = answer._replace(panels=shown.panels, radio_context=radio_context)
         zero_ns, has_figure = axis_origin_ns(explained.capture), bool(answer.panels)
         happened = happened_section(diagnosis, origin_ns=zero_ns, speed=speed, figure=has_figure)
+    worst = worst_list(drive, origin_ns=first_ns, speed=speed)
+    content = None if route is None else RouteContent(map_figure(route), worst)
     sections = [
-        trust_line(recording) if answer is None else first_screen(recording, answer),
+        trust_line(recording) if answer is None else first_screen(recording, answer, content),
+        None if route is None or answer is not None else map_section(route),
         happened,
         stretches_section(drive, origin_ns=first_ns, speed=speed, is_aggregated=True),
         _figures_section(drawn, shown, several=len(captures) > 1),
-        None if route is None else fold("Map", map_section(route), id="map"),
         None if diagnosis is None else limits_section(diagnosis),
         summary_section(
             drawn[0] if drawn else None,

@@ -141,6 +141,20 @@ def test_an_axis_has_at_least_two_ticks(browser: Browser, short_page: Path) -> N
         assert browser.evaluate(f"Axes.ticks({low}, {high}, 2).values") == pytest.approx(ticks)
 
 
+def test_times_of_a_minute_and_more_are_minutes_and_seconds(browser: Browser, short_page: Path) -> None:
+    browser.open(short_page)
+    for low, high, ticks in (
+        (0, 186, [0, 30, 60, 90, 120, 150, 180]), (0, 7300, [0, 1800, 3600, 5400, 7200]),
+        (0, 30, [0, 5, 10, 15, 20, 25, 30]),
+        (100, 100.8, [100, 100.1, 100.2, 100.3, 100.4, 100.5, 100.6, 100.7, 100.8]),
+    ):  # fmt: skip
+        assert browser.evaluate(f"Axes.times({low}, {high}, 8).values") == pytest.approx(ticks)
+    for seconds, decimals, said in (
+        (65, 0, "1:05"), (3725, 0, "1:02:05"), (136.25, 2, "2:16.25"), (59.99, 1, "1:00.0"), (-3, 0, "−0:03"),
+    ):  # fmt: skip
+        assert browser.evaluate(f"Axes.clock({seconds}, {decimals})") == said
+
+
 def test_the_legend_hides_and_shows_a_series(browser: Browser, long_page: Path) -> None:
     opened(browser, long_page)
     button = "[data-series='sequence TcpSnd_data']"

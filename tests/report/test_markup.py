@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.report.markup import Markup, element, join, json_text, script_hash
+from multitracer.report.markup import Markup, element, join, json_text, script_hash, unbroken
 from multitracer.words import printable
 
 
@@ -38,6 +38,11 @@ def parsed(html: str) -> Tags:
 
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"))
+
+
+def test_a_number_stays_on_one_line_with_its_unit() -> None:
+    said = unbroken("169 kbit/s (82 % of 3 min 6 s, -110 dBm) for 2 minutes, 5 m behind 4 segments")
+    assert said == "169\xa0kbit/s (82\xa0% of 3\xa0min 6\xa0s, -110\xa0dBm) for 2 minutes, 5\xa0m behind 4 segments"
 
 
 @given(_TEXT, _TEXT)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,6 +89,19 @@ def test_an_event_stands_where_the_car_was() -> None:
     (event,) = document["events"]
     assert event["y"] == pytest.approx(-1000 + 510, abs=0.3)
     assert event["t"] == 25.5
+
+
+def test_the_first_screen_of_a_drive_has_the_map_and_the_numbers_of_its_bad_stretches(tmp_path: Path) -> None:
+    write_report(read(SAMPLES / "rehearsed-drive"), tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text("utf-8")
+    first = html[html.index('class="first"') : html.index('id="happened"')]
+    assert first.index("Why was it slow?") < first.index('id="map"') < first.index('class="tracks"')
+    listed = re.findall(r"<li><b>([0-9:]+) to ([0-9:]+)</b> ([^<]+)</li>", first)
+    assert ("2:15", "2:28", "weak signal (coverage)") in listed
+    data = html[html.index('id="route"') :]
+    document = json.loads(data[data.index("{") : data.index("</script>")])
+    assert [each["words"] for each in document["bad"]] == [words for _, _, words in listed]
+    assert first.count("<circle") == len(listed), "in the picture for browsers without scripts"
 
 
 def test_a_single_place_makes_no_map() -> None:
@@ -237,7 +252,6 @@ def test_another_quantity_changes_the_legend(browser: Browser, page: Path) -> No
 def test_the_legend_names_the_limits_that_occur(browser: Browser, tmp_path: Path) -> None:
     write_report(read(SAMPLES / "rehearsed-drive"), tmp_path / "report.html")
     browser.open(tmp_path / "report.html")
-    browser.evaluate("window.report.then(() => (document.querySelector('#map').open = true))")
     browser.wait("window.routeMap.place()")
     browser.evaluate(
         "(() => {const s = document.querySelector('.map select'); s.selectedIndex = s.options.length - 1;"

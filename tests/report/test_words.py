@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from multitracer.tables import NOT_A_TIME
-from multitracer.words import count, duration, ends, moment, percent, rate, share, size
+from multitracer.words import clock_time, count, duration, ends, moment, percent, rate, share, size
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,14 @@ def test_a_range_whose_ends_are_written_alike_is_one_value() -> None:
 )
 def test_only_all_is_100_percent_and_only_nothing_0(part: float, short: str, long: str) -> None:
     assert (percent(part, is_short=True), percent(part)) == (short, long)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.2, "0:00"), (17.4, "0:17"), (59.6, "1:00"), (725, "12:05"), (3725, "1:02:05"), (-3, "−0:03"), (-0.2, "0:00")],
+)
+def test_times_on_an_axis(seconds: float, said: str) -> None:
+    assert clock_time(seconds) == said
 
 
 def test_rates() -> None:

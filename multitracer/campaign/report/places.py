@@ -244,7 +244,7 @@ _SCALES = {
 """The quantities by which the map can be coloured, by column."""
 _TITLES = {"throughput_bps": "Throughput (mean)", "rtt_ns": "Round trips (median)"}
 _LIMITS = [limit.label for limit in Limit]
-_BUTTONS = (("in", "+", "Zoom in"), ("out", "−", "Zoom out"), ("whole", "Fit all", "Show the whole map"))
+_BUTTONS = (("in", "+", "Zoom in"), ("out", "−", "Zoom out"), ("whole", "Fit all", "Fit all: show the whole map"))
 _HINT = (
     "Map of all drives. Keys: arrows move, plus and minus zoom, 0 shows the whole, comma and full stop step "
     "from cell to cell."

@@ -38,6 +38,7 @@ const RouteMap = (() => {
     let place = null; // pixels for a metre, and the metres at the middle of the canvas
     let onScreen = null; // the place, while the page is on paper
     let waiting = false;
+    let badges = []; // where the numbers of this frame are
 
     const ends = (column) => column.reduce(([low, high], n) => [Math.min(low, n), Math.max(high, n)], [Infinity, -Infinity]);
     const [[west, east], [south, north]] = [ends(x), ends(y)];
@@ -90,10 +91,13 @@ const RouteMap = (() => {
       context.lineJoin = "round";
       if (base) drawBase();
       const paths = lines();
-      if (stretch) drawStretch();
+      for (const each of data.bad ?? []) drawPart([each.from, each.to], 13, "--poor", 0.35);
+      if (stretch) drawPart(stretch, 15, "--accent", 0.4);
       stroke(paths, wide + 2, () => style("--ink"));
       stroke(paths, wide, (kind) => chosen.colours[kind] ?? data.missing);
       for (const event of data.events) if (!hidden.has(event.kind)) drawEvent(event);
+      badges = [];
+      data.bad?.forEach(drawBadge);
       if (cursor !== null) drawCursor();
       drawScale();
       drawNorth();
@@ -130,18 +134,18 @@ const RouteMap = (() => {
       context.stroke(path);
     }
 
-    /* The stretch that the figure shows, below the route. */
-    function drawStretch() {
-      const [first, end] = [position(stretch[0]), position(stretch[1])];
+    /* A part of the route, below it: what the figure shows, or a bad stretch. */
+    function drawPart([from, to], width, colour, alpha) {
+      const [first, end] = [position(from), position(to)];
       context.beginPath();
       for (let i = Math.max(first, 1); i <= Math.min(end, x.length - 1); i++) {
         if (!joined[i]) continue;
         context.moveTo(toX(x[i - 1]), toY(y[i - 1]));
         context.lineTo(toX(x[i]), toY(y[i]));
       }
-      context.lineWidth = 15;
-      context.globalAlpha = 0.4;
-      context.strokeStyle = style("--accent");
+      context.lineWidth = width;
+      context.globalAlpha = alpha;
+      context.strokeStyle = style(colour);
       context.stroke();
       context.globalAlpha = 1;
     }
@@ -157,6 +161,23 @@ const RouteMap = (() => {
       context.strokeText(SIGNS[event.kind] ?? "•", px, py);
       context.fillStyle = event.kind === "outage" ? style("--poor") : style("--ink");
       context.fillText(SIGNS[event.kind] ?? "•", px, py);
+    }
+
+    /* The number of a bad stretch, beside its middle; one that another hides is not drawn. */
+    function drawBadge(bad, index) {
+      const i = Math.min(position((bad.from + bad.to) / 2), x.length - 1);
+      const spot = [toX(x[i]) + 15, toY(y[i]) - 15];
+      if (badges.some(([px, py]) => Math.hypot(px - spot[0], py - spot[1]) < 20)) return;
+      badges.push(spot);
+      context.beginPath();
+      context.arc(...spot, 10, 0, 2 * Math.PI);
+      context.fillStyle = style("--poor");
+      context.fill();
+      context.fillStyle = style("--paper");
+      context.font = "600 12px system-ui, sans-serif";
+      context.textAlign = "center";
+      context.textBaseline = "middle";
+      context.fillText(index + 1, ...spot);
     }
 
     function drawCursor() {
@@ -272,7 +293,9 @@ const RouteMap = (() => {
       const said = number ?? (kind < 0 ? "no value" : chosen.words[kind]);
       const beside = data.events.filter((e) => !hidden.has(e.kind) && Math.hypot(e.x - x[i], e.y - y[i]) * place.zoom < NEAR_PX);
       const events = beside.slice(0, 3).map((e) => `; ${SIGNS[e.kind] ?? ""} ${e.words}`).join("");
-      return `${time[i].toFixed(1)} s, ${chosen.title}: ${said}${events}`;
+      const bad = (data.bad ?? []).map((each, number) => [each, number + 1]).filter(([each]) => each.from <= time[i] && time[i] <= each.to);
+      const why = bad.slice(0, 1).map(([each, number]) => `; bad stretch ${number}: ${each.words}`).join("");
+      return `${Axes.clock(time[i], 1)}, ${chosen.title}: ${said}${why}${events}`;
     }
 
     function show(seconds, tell) {

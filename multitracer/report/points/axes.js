@@ -31,5 +31,24 @@ const Axes = (() => {
     return { values, decimals: Math.max(0, -Math.floor(Math.log10(width) + 1e-9)) };
   }
 
-  return { words, ticks };
+  const CLOCK_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18000, 36000]; // seconds
+
+  /* Ticks of times: below a minute as of any number, else whole seconds, minutes or hours. */
+  function times(low, high, most) {
+    const width = CLOCK_STEPS.find((each) => each * most >= high - low);
+    if (!(high >= 60) || !(high - low >= most) || !width) return ticks(low, high, most);
+    const values = [];
+    for (let i = Math.ceil(low / width - 1e-9); i <= Math.floor(high / width + 1e-9); i++) values.push(i * width);
+    return values.length > 1 ? { values, decimals: 0 } : ticks(low, high, most);
+  }
+
+  /* Seconds as minutes and seconds, 12:05, or hours, 1:02:05. */
+  function clock(seconds, decimals = 0) {
+    const size = Math.abs(Number(seconds.toFixed(decimals)));
+    const [hours, minutes, rest] = [Math.floor(size / 3600), Math.floor(size / 60) % 60, (size % 60).toFixed(decimals)];
+    const long = hours ? `${hours}:${String(minutes).padStart(2, "0")}` : minutes;
+    return `${seconds < 0 && size ? "−" : ""}${long}:${rest.padStart(decimals ? decimals + 3 : 2, "0")}`;
+  }
+
+  return { words, ticks, times, clock };
 })();

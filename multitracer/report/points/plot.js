@@ -151,7 +151,8 @@ const Plot = (() => {
       const bottom = box.top + box.height;
       pen.font = `${NARROW.matches ? 11 : 12}px ${getComputedStyle(root).fontFamily}`;
       pen.lineWidth = 1;
-      const across = Axes.ticks(...view, Math.max(2, Math.floor(box.width / PX_PER_TICK)));
+      const isOverTime = figure.unit === "s";
+      const across = (isOverTime ? Axes.times : Axes.ticks)(...view, Math.max(2, Math.floor(box.width / PX_PER_TICK)));
       pen.strokeStyle = colours().grid;
       for (const seconds of across.values) line(pen, place.x(seconds), box.top, place.x(seconds), bottom);
       const up = Axes.ticks(...range, Math.max(2, Math.floor(box.height / PX_PER_VALUE_TICK)));
@@ -171,8 +172,11 @@ const Plot = (() => {
     function drawTimes(pen, place, { values, decimals }, bottom, box) {
       pen.fillStyle = colours().muted;
       [pen.textAlign, pen.textBaseline] = ["center", "top"];
-      for (const seconds of values) pen.fillText(seconds.toFixed(decimals), place.x(seconds), bottom + 6);
-      pen.fillText(figure.axis, box.left + box.width / 2, bottom + 24, box.width);
+      const isClock = figure.unit === "s" && view[1] >= 60; // as the first screen writes times
+      const label = (at) => (isClock ? Axes.clock(at, decimals) : at.toFixed(decimals));
+      for (const at of values) pen.fillText(label(at), place.x(at), bottom + 6);
+      const title = isClock ? figure.axis.replace("seconds", "minutes:seconds") : figure.axis;
+      pen.fillText(title, box.left + box.width / 2, bottom + 24, box.width);
     }
 
     /* Titles, what is above a panel and why one is empty, as words of the page. */
