@@ -11,6 +11,8 @@ import csv
 import fcntl
 import io
 import os
+import stat
+from itertools import zip_longest
 from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError, InputError
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Table
 
 FILE = "transactions.csv"
+_DAMAGED = "this line is damaged; repair or remove the line"
+_NO_FILE = "this is not a file that can be replaced, such as a link or a folder; put the file itself there"
 
 
 def join_radio(folder: Path) -> int:
@@ -55,7 +59,7 @@ def join_radio(folder: Path) -> int:
     with _locked(path) as stream:
         labels, rows = _read(stream, path)
         recording = Recording(find_inputs(folder))
-        table = next(table for log, table in transactions_of(recording) if log.path == str(path))
+        table = _parsed(recording, path)
         _check(rows, table, path)
         for row, values in zip(rows, table.rows(), strict=True):
             row |= {name: "" if values[name] is None else _shown(name, values[name]) for name in _JOINED}
@@ -64,12 +68,21 @@ def join_radio(folder: Path) -> int:
     return int((table[RADIO_READINGS] != NA).sum())
 
 
+def _parsed(recording: Recording, path: Path) -> Table:
+    """Return TRANSACTIONS of the file; raise an error with the recording's reason if it could not read the file."""
+    for log, table in transactions_of(recording):
+        if log.path == str(path):
+            return table
+    why = next((note for note in recording.warnings if str(path) in note), f"{path}: no parser knows this file")
+    raise InputError(why.removesuffix("; skipped"))
+
+
 def _check(rows: list[dict[str, str]], table: Table, path: Path) -> None:
     """Raise an error for the first line that the parser could not read."""
-    read = [*map(str, table["transaction"].tolist()), ""]
-    for line, row in enumerate(rows, start=2):
-        if row["transaction"] != read[line - 2]:
-            raise FormatError(path, "this line is damaged; repair or remove the line", line=line)
+    read = table["transaction"].tolist()
+    for line, (row, number) in enumerate(zip_longest(rows, read), start=2):
+        if row is None or row["transaction"] != str(number):
+            raise FormatError(path, _DAMAGED, line=line)
 
 
 _JOINED = (
@@ -92,30 +105,45 @@ def _shown(name: str, value: object) -> str:
 def _locked(path: Path) -> Iterator[BinaryIO]:
     """Open the file and lock it during the `with` block, so that no run of a measurement writes it."""
     try:
-        with path.open("rb") as stream:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield stream
-    except BlockingIOError as error:
-        raise InputError(
-            f"{path}: a measurement is still writing to this folder; wait until the measurement ends"
-        ) from error
+        stream = open(path, "rb", opener=_opened)  # noqa: SIM115  # closed below; Path has no opener
     except FileNotFoundError as error:
         raise InputError(
             f"{path}: this folder does not exist; name a folder that `multitracer measure run` wrote"
         ) from error
+    except OSError as error:
+        raise InputError(f"{path}: {_NO_FILE}") from error
+    with stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise InputError(f"{path}: {_NO_FILE}")
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(
+                f"{path}: a measurement is still writing to this folder; wait until the measurement ends"
+            ) from error
+        yield stream
+
+
+def _opened(path: str, flags: int) -> int:
+    """Open a file but no link, as that is replaced later, and without waiting for the other end of a pipe."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _read(stream: BinaryIO, path: Path) -> tuple[list[str], list[dict[str, str]]]:
     """Return the columns of the labels, and the lines as cells by column; an incomplete last line is left out."""
     text = stream.read()
     complete = text[: text.rfind(b"\n") + 1].decode("utf-8", "replace")
-    header, *rows = list(csv.reader(io.StringIO(complete, newline=""))) or [[]]
+    reader = csv.reader(io.StringIO(complete, newline=""))
+    try:
+        header, *rows = list(reader) or [[]]
+    except csv.Error as error:  # a cell of more than 128 KiB, or a carriage return within a line
+        raise FormatError(path, _DAMAGED, line=reader.line_num) from error
     plain = next((known for known in LOGGED if tuple(header[: len(known)]) == known), None)
     if plain is None:
         raise FormatError(path, "the first line is not the header of transactions.csv", line=1)
     for line, row in enumerate(rows, start=2):
         if len(row) != len(header):
-            raise FormatError(path, "this line is damaged; repair or remove the line", line=line)
+            raise FormatError(path, _DAMAGED, line=line)
     return header[len(plain) :], [dict(zip(header, row, strict=True)) for row in rows]
 
 

@@ -6,11 +6,12 @@ import contextlib
 import csv
 import fcntl
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from multitracer.errors import FormatError, InputError
+from multitracer.errors import FormatError, InputError, MultiTracerError
 from multitracer.lab.rig.radio_join import join_radio
 from multitracer.manifest import LogFile, Manifest, Variables, changed_files, read_manifest, write_manifest
 from multitracer.measure.outcome import TransactionOutcome
@@ -21,6 +22,7 @@ from multitracer.units import NS_PER_S
 from tests.narrowed import tables_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 BEGAN_NS = 1_700_000_000 * NS_PER_S
@@ -168,4 +170,51 @@ def test_what_cannot_be_joined_is_said(tmp_path: Path) -> None:
         join_radio(folder)
     path.write_text(complete + "1,tcp\n", "utf-8")
     with pytest.raises(FormatError, match="csv:3: this line is damaged"):
+        join_radio(folder)
+
+
+def _as_link(path: Path) -> None:
+    path.rename(path.with_name("elsewhere.csv"))
+    path.symlink_to("elsewhere.csv")
+
+
+def _as_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _as_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _with_column(path: Path) -> None:
+    path.write_text("".join(f"{line},more\n" for line in path.read_text("utf-8").splitlines()), "utf-8")
+
+
+def _with_empty_line(path: Path) -> None:
+    path.write_text(path.read_text("utf-8") + "\n", "utf-8")
+
+
+def _with_long_cell(path: Path) -> None:
+    path.write_text(path.read_text("utf-8") + "x" * 200_000 + "\n", "utf-8")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (_as_link, "this is not a file that can be replaced"),
+        (_as_folder, "this is not a file that can be replaced"),
+        (_as_pipe, "this is not a file that can be replaced"),
+        (_with_column, "csv:1: the first line is not the header"),
+        (_with_empty_line, "csv:3: this line is damaged"),
+        (_with_long_cell, "csv:3: this line is damaged"),
+    ],
+)
+def test_a_file_of_another_form_is_refused_in_one_sentence(
+    tmp_path: Path, change: Callable[[Path], None], sentence: str
+) -> None:
+    folder = _folder(tmp_path / "run", [(0.5, 2.0)])
+    change(folder / "transactions.csv")
+    with pytest.raises(MultiTracerError, match=sentence):
         join_radio(folder)
