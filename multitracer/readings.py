@@ -17,11 +17,23 @@ from multitracer.units import NOT_A_TIME, NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import ArrayLike
+
     from multitracer.tables import Array, Mask, Numbers, Times
 
 MOST_AGE_S = 2.0
 """Maximum distance of a reading from an interval, s: two polls of a modem that is asked once a second, as in paper
 000. Not measured."""
+MODEM, GPS_RECEIVER = "modem", "GPS receiver"
+NOT_NEAR = f"no reading within {MOST_AGE_S:g} s"
+"""Why an interval has no value: no reading of the quantity is near."""
+NOT_REPORTED = "the modem did not report it"
+"""Why no interval has a value of a quantity of the radio: no reading of the modem has one."""
+
+
+def not_recorded(device: str) -> str:
+    """Return why nothing is known of a quantity: there is no log of its device."""
+    return f"no {device} was recorded"
 
 
 @dataclass(frozen=True)
@@ -115,20 +127,43 @@ class Nearest:
         return chosen
 
 
+IDENTITY = ("cell_id", "physical_cell_id", "channel")
+"""Columns of RADIO that can name a cell, the best one first."""
+_NO_CELL = (0x0FFF_FFFF, 0x7FFF_FFFF)
+"""Values that mean an unknown cell identity: all 28 bits set, as modems write it, and Android's CellInfo.UNAVAILABLE.
+"""
+_NO_CELL_GSM = 0xFFFF  # all 16 bits of a GSM cell identity (TS 24.008, 10.5.1.1) set
+_GSM = ("GSM", "EDGE")
+
+
+def known_cell_id(cell_id: ArrayLike, rat: ArrayLike) -> Mask:
+    """Return which cell identities are known: no modem's value for "unknown" in that technology.
+
+    Parameters
+    ----------
+    cell_id : int, or ndarray of int64, shape (n,)
+        Below 0 if it was not read.
+    rat : str, or ndarray of str, shape (n,)
+        As the column of RADIO.
+    """
+    cell = np.asarray(cell_id)
+    no_gsm: Mask = np.isin(rat, _GSM) & (cell == _NO_CELL_GSM)
+    return np.asarray((cell >= 0) & ~np.isin(cell, _NO_CELL) & ~no_gsm)
+
+
 def cell_words(reading: Mapping[str, object]) -> str:
     """Return the name of the cell in a reading, from the best of its identifiers; empty without any.
 
     Parameters
     ----------
     reading : mapping of str to object
-        Values by column of RADIO; a value that is unknown is missing, None or negative.
+        Values by column of RADIO; a value that is unknown is missing, None, negative, or what modems write for it
+        (`known_cell_id`).
     """
     known = {
-        name: value
-        for name in ("cell_id", "physical_cell_id", "channel")
-        if isinstance(value := reading.get(name), int | np.integer) and value >= 0
+        name: int(value) for name in IDENTITY if isinstance(value := reading.get(name), int | np.integer) and value >= 0
     }
-    if "cell_id" in known:
+    if "cell_id" in known and known_cell_id(known["cell_id"], str(reading.get("rat"))):
         return f"cell {known['cell_id']}"
     if "physical_cell_id" in known:
         channel = f", channel {known['channel']}" if "channel" in known else ""

@@ -365,7 +365,7 @@ class Session(SessionTables, SessionFigures):
         >>> "uncertainty_ns" in session.clock_edges
         True
         """
-        return Alignment(self._recording, self._recording.align()).edges
+        return Alignment(self._recording, self._recording.all_clocks).edges
 
     # --- files ---
 

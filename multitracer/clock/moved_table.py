@@ -46,7 +46,10 @@ class Moved:
 
 
 def moved(table: Table, clocks: Clocks, source: Clock, target: Clock) -> Moved:
-    """Return a table with the times in `time_ns` converted from clock `source` to clock `target`."""
+    """Return a table with the times in `time_ns`, and in `until_ns`, converted from clock `source` to clock `target`.
+
+    A time that cannot be converted becomes NOT_A_TIME if others can.
+    """
     raw = table["time_ns"]
     placement = clocks.place(raw, source, target)
     there = placement.status != PlacementStatus.UNPLACED
@@ -55,6 +58,8 @@ def moved(table: Table, clocks: Clocks, source: Clock, target: Clock) -> Moved:
         return Moved(table, raw, placement.bound_ns, reason, placed=False)
     sentence = _sentence(clocks, source, target, raw[there], placement.bound_ns[there])
     columns = table.columns | {"time_ns": np.where(there, placement.time_ns, NOT_A_TIME)}
+    if "until_ns" in columns:
+        columns["until_ns"] = clocks.place(columns["until_ns"], source, target, with_bounds=False).time_ns
     provenance = table.provenance | {"clock": sentence}
     return Moved(Table(table.schema, columns, provenance), raw, placement.bound_ns, sentence, placed=True)
 

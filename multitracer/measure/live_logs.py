@@ -21,7 +21,7 @@ from multitracer.errors import InputError, RemoteProtocolError
 from multitracer.manifest import RECORDING_VARIABLE
 from multitracer.protocols.modem.decode import UNSOLICITED, decode
 from multitracer.protocols.position import Epochs, report, sentence
-from multitracer.readings import MOST_AGE_S, cell_words
+from multitracer.readings import GPS_RECEIVER, MODEM, MOST_AGE_S, NOT_NEAR, cell_words
 from multitracer.schemas.transactions import CONTEXT
 from multitracer.units import NS_PER_S
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Document
 
-_LOGS = {"radio-*.jsonl": "modem", "gps-*.jsonl": "GPS receiver"}
+_LOGS = {"radio-*.jsonl": MODEM, "gps-*.jsonl": GPS_RECEIVER}
 """Logs of the collectors, by the pattern of their names (docs/session.md), and what they record."""
 _RADIO = {
     "rssi_dbm": "rssi", "bler_pct": "bler", "cell_busy_pct": "cell_busy", "rsrp_dbm": "rsrp", "rsrq_db": "rsrq",
@@ -107,7 +107,7 @@ class LiveLogs:
         devices = {log.device for log in self._logs.values()}
         columns: Document = {}
         for name, sources in self._readings.items():
-            device = "GPS receiver" if name == "place" else "modem"
+            device = GPS_RECEIVER if name == "place" else MODEM
             if readings := max(sources.values(), key=len, default=None):
                 columns |= _columns(name, readings, now_ns - lasted_ns)
             else:
@@ -134,7 +134,7 @@ def _columns(name: str, readings: deque[LiveReading], begin_ns: int) -> Document
     age_ns = 0 if within else begin_ns - readings[-1].at_ns
     facts: Document = {f"{name}_age_s": round(age_ns / NS_PER_S, 6), f"{name}_readings": len(within)}
     if age_ns > MOST_AGE_S * NS_PER_S:
-        return facts | {f"{name}_absent": f"no reading within {MOST_AGE_S:g} s"}
+        return facts | {f"{name}_absent": NOT_NEAR}
     if name not in ("cell", "place") and within:
         values: tuple[float | str, ...] = (fmean(float(reading.values[0]) for reading in within),)
     else:

@@ -169,17 +169,13 @@ class Quantities:
             return self.radio_context.phones[0].logs[0].host
         return self.recording.inputs.listed[0].host if self.recording.inputs.listed else ""
 
-    @cached_property
-    def _thorough(self) -> Clocks:
-        return self.recording.align()
-
     def _placed(self, quantity: SessionQuantity) -> SessionQuantity | Missing:
         """Return a quantity on the session's clock and in link time."""
         if quantity.host in ("", self.home):
             return self._in_link_time(quantity)
         source, target = Clock(quantity.host), Clock(self.home)
         candidates = [self.recording.clocks] if self.recording.clocks else []
-        for clocks in (*candidates, self._thorough):
+        for clocks in (*candidates, self.recording.all_clocks):
             placement = clocks.place(quantity.time_ns, source, target)
             there = placement.status != PlacementStatus.UNPLACED
             if there.any():
@@ -284,7 +280,7 @@ class Quantities:
         """Return a quantity whose times are already converted, with the error of this conversion added."""
         if quantity.host in ("", self.home):
             return self._in_link_time(quantity)
-        clocks = self.recording.clocks or self._thorough
+        clocks = self.recording.clocks or self.recording.all_clocks
         back = clocks.place(quantity.time_ns, Clock(self.home), Clock(quantity.host))
         there = back.status != PlacementStatus.UNPLACED
         if not there.any():

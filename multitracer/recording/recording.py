@@ -295,6 +295,16 @@ class Recording:
             return None
         return self.align(thorough=False)
 
+    @property
+    def all_clocks(self) -> Clocks:
+        """All relations of its clocks, also of logs without a capture, and their faults: `align`, done once."""
+        with self._relating:
+            return self._all_clocks
+
+    @cached_property
+    def _all_clocks(self) -> Clocks:
+        return self.align()
+
     def align(self, *, reference: str | None = None, thorough: bool = True, evidence: bool = False) -> Clocks:
         """Relate the clocks of the recording; see `multitracer.clock.session_clock.clocks_of`."""
         from multitracer.clock.session_clock import clocks_of  # noqa: PLC0415  # a single capture needs none

@@ -8,7 +8,6 @@ one, and joined by time (`multitracer.readings`).
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,10 +16,22 @@ import numpy as np
 from multitracer.analysis.mobility.serving import is_serving
 from multitracer.analysis.series.labelled import most_of_one_source
 from multitracer.analysis.transports import SessionContent
-from multitracer.clock.model.relation import Clock, PlacementStatus
+from multitracer.clock.model.relation import Clock
+from multitracer.clock.moved_table import moved
 from multitracer.errors import FormatError
 from multitracer.manifest import RECORDED_AT, Manifest, Role, Variables, read_manifest
-from multitracer.readings import MOST_AGE_S, Nearest, cell_words
+from multitracer.readings import (
+    GPS_RECEIVER,
+    IDENTITY,
+    MODEM,
+    MOST_AGE_S,
+    NOT_NEAR,
+    NOT_REPORTED,
+    Nearest,
+    cell_words,
+    known_cell_id,
+    not_recorded,
+)  # fmt: skip
 from multitracer.recording.turns import with_captured
 from multitracer.schemas.radio import POSITION, RADIO
 from multitracer.schemas.transactions import CONTEXT, RADIO_READINGS, TRANSACTIONS
@@ -28,7 +39,7 @@ from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from multitracer.logs import HostLog
     from multitracer.recording.inputs import Inputs
@@ -48,19 +59,30 @@ _RADIO = {
 }  # fmt: skip
 """Columns of RADIO that hold the numbers of a transaction, by quantity."""
 _LONGEST_WHY = 64
+_NO_RELATION = "nothing relates its clock to the client's"
 
 
 # --- the measurements of a session ---
 
 
-def manifest_of(log: HostLog, inputs: Inputs) -> Manifest | None:
-    """Return the manifest of the measurement that wrote a transactions.csv: beside it, else that of the session."""
+def manifest_of(log: HostLog, inputs: Inputs, warn: Callable[[str], None] | None = None) -> Manifest | None:
+    """Return the manifest of the measurement that wrote a transactions.csv: beside it, else that of the session.
+
+    `warn` is called with a sentence for each fault of the one beside it.
+    """
     own = Path(log.path).parent
     if inputs.folder is None or own == inputs.folder:
         return inputs.manifest
-    with suppress(FormatError):
-        return read_manifest(own) or inputs.manifest
-    return inputs.manifest
+    try:
+        manifest = read_manifest(own)
+    except FormatError as error:
+        if warn is not None:
+            warn(f"{error}; the transactions are read without it")
+        return inputs.manifest
+    if manifest is not None and warn is not None:
+        for sentence in manifest.warnings:
+            warn(sentence)
+    return manifest or inputs.manifest
 
 
 def is_over_tcp(inputs: Inputs) -> bool:
@@ -119,12 +141,15 @@ def transactions_of(recording: Recording) -> list[tuple[HostLog, Table]]:
     recording has no log of a modem (or of positions) at all, the values in the file remain. Unusable lines of the file
     add a warning to the recording.
     """
-    joined = []
+    joined, devices = [], dict[str, list[_Device]]()
     for log, table in recording.tables(LAYER, TRANSACTIONS.name):
         for reason, lines in (table.provenance.get("skipped") or {}).items():
             recording.warn_once(f"{log.path}: {lines:,} lines skipped: {reason}")
-        known = with_captured(recording, table)
-        joined.append((log, _joined(recording, known, client_of(log, recording.inputs))))
+        manifest_of(log, recording.inputs, recording.warn_once)
+        client = client_of(log, recording.inputs)
+        if client not in devices:
+            devices[client] = _devices(recording, client)
+        joined.append((log, _joined(with_captured(recording, table), devices[client], recording.speed)))
     return joined
 
 
@@ -140,32 +165,58 @@ class _Readings(NamedTuple):
     """Why there is no reading at all; empty if there is one."""
 
 
-def _joined(recording: Recording, table: Table, client: str) -> Table:
-    """Return TRANSACTIONS with the columns of radio and place that the logs of the recording give."""
+class _Device(NamedTuple):
+    """The readings of the client's modem or GPS receiver, by quantity, and when it could not be read."""
+
+    quantities: tuple[str, ...]
+    readings: dict[str, _Readings]
+    gaps: list[Table]
+    """GAPS, on the client's clock."""
+    absent: str
+    """Why there are no readings of any quantity; empty if there is a log of the device."""
+
+
+def _devices(recording: Recording, client: str) -> list[_Device]:
+    """Return what the logs of the client's modem and of its GPS receiver hold, on its clock."""
     context = recording.radio_context()
-    modem, receiver = (_logs_of(recording, logs, client) for logs in (context.radio, context.position))
-    second_ns = NS_PER_S / recording.speed
+    return [
+        _device(recording, client, MODEM, "radio", context.radio),
+        _device(recording, client, GPS_RECEIVER, "position", context.position),
+    ]
+
+
+def _device(recording: Recording, client: str, name: str, layer: str, logs: Sequence[Placed]) -> _Device:
+    quantities = tuple(each for each in CONTEXT if (each == "place") == (name == GPS_RECEIVER))
+    host, absent = _host_of(recording, logs, client)
+    if not host:
+        nothing = f"the {name} gave no reading" if recording.inputs.holds(layer) else not_recorded(name)
+        return _Device(quantities, {}, [], absent or nothing)
+    own = {log.path: log.table for log in logs if log.host == host}
+    gaps = [gap.table for gap in recording.radio_context().gaps if gap.path in own]
+    tables, gaps = (_on_clock_of(recording, client, host, each) for each in (list(own.values()), gaps))
+    if not tables:
+        return _Device(quantities, {}, [], _NO_RELATION)
+    return _Device(quantities, {each: _readings_of(each, tables) for each in quantities}, gaps, "")
+
+
+def _joined(table: Table, devices: list[_Device], speed: float) -> Table:
+    """Return TRANSACTIONS with the columns of radio and place that the readings of the devices give."""
+    second_ns = NS_PER_S / speed
     intervals = spans_ns(table, second_ns)
     columns = dict(table.columns)
-    for name in CONTEXT:
-        device, logs = _DEVICE[name == "place"], receiver if name == "place" else modem
-        if isinstance(logs, str):
-            is_logged = recording.inputs.holds("position" if name == "place" else "radio")
-            nothing = f"the {device} gave no reading" if is_logged else f"no {device} was recorded"
-            columns[f"{name}_absent"] = _unless_known(columns, name, logs or nothing)
-            continue
-        readings = _readings_of(name, logs)
-        nearest = Nearest(readings.time_ns, *intervals, round(MOST_AGE_S * second_ns))
-        gaps = [gap for gap in context.gaps if gap.path in {log.path for log in logs}]
-        columns |= _columns(name, readings, nearest, [_moved(recording, gap, client) for gap in gaps], second_ns)
-    if not isinstance(modem, str):
+    for device in devices:
+        for name in device.quantities:
+            if device.absent:
+                columns[f"{name}_absent"] = _unless_known(columns, name, device.absent)
+                continue
+            readings = device.readings[name]
+            nearest = Nearest(readings.time_ns, *intervals, round(MOST_AGE_S * second_ns))
+            columns |= _columns(name, readings, nearest, device.gaps, second_ns)
+    if not devices[0].absent:
         shares = list(CONTEXT)[:3]
         counts = [np.where(columns[f"{name}_absent"] == "", columns[f"{name}_readings"], NA) for name in shares]
         columns[RADIO_READINGS] = np.max(counts, axis=0)
     return Table(TRANSACTIONS, columns, table.provenance)
-
-
-_DEVICE = ("modem", "GPS receiver")
 
 
 def spans_ns(table: Table, second_ns: float) -> tuple[Times, Times]:
@@ -192,60 +243,61 @@ def spans_ns(table: Table, second_ns: float) -> tuple[Times, Times]:
     return begin_ns, np.maximum(begin_ns, np.minimum(end_ns, following_ns))
 
 
-def _logs_of(recording: Recording, logs: Sequence[Placed], client: str) -> list[Placed] | str:
-    """Return the logs of the client's host, else those of the one other host that has such logs, on the client's clock.
+def _host_of(recording: Recording, logs: Sequence[Placed], client: str) -> tuple[str, str]:
+    """Return the host whose logs are used: the client's, else the one other host that has such logs.
 
-    Without such logs the result is empty, or why the logs of other hosts are not used.
+    Without one it is empty, and the second text says why the logs of other hosts are not used.
     """
     hosts = list(dict.fromkeys(log.host for log in logs))
     near = [host for host in (client, str(recording.folder), *_NEAR) if host in hosts]
-    if not hosts:
-        return ""
     if not near and len(hosts) > 1:
         recording.warn_once(
             f"{recording.name}: {' and '.join(hosts)} have logs of the radio or the place, and none of them is the "
             'client; rename the folder of the client to "mobile" to join its readings to the transactions'
         )
-        return "several hosts have such logs, and none is the client"
-    return [_moved(recording, log, client) for log in logs if log.host == (near or hosts)[0]]
+        return "", "several hosts have such logs, and none is the client"
+    return (near or hosts or [""])[0], ""
 
 
-def _moved(recording: Recording, log: Placed, client: str) -> Placed:
-    """Return a log with times on the clock of the client; unchanged if nothing relates the two clocks."""
-    if log.host in (client, str(recording.folder)):
-        return log
-    clocks = recording.align(thorough=True)
-    columns = dict(log.table.columns)
-    for column in ("time_ns", "until_ns"):
-        if column in columns:
-            placement = clocks.place(columns[column], Clock(log.host), Clock(client), with_bounds=False)
-            is_placed = placement.status != PlacementStatus.UNPLACED
-            columns[column] = np.where(is_placed, placement.time_ns, columns[column])
-    return log._replace(table=Table(log.table.schema, columns, log.table.provenance))
+def _on_clock_of(recording: Recording, client: str, host: str, tables: list[Table]) -> list[Table]:
+    """Return those tables of a host whose times can be converted to the clock of the client, converted."""
+    hosts = recording.inputs.manifest.hosts if recording.inputs.manifest else {}
+    unnamed = () if client in hosts else _NEAR  # then such a host is the client itself
+    if host in (client, str(recording.folder), *unnamed):
+        return tables
+    there = [moved(table, recording.all_clocks, Clock(host), Clock(client)) for table in tables]
+    if not all(each.placed for each in there):
+        of = client if client in hosts else "the client"
+        recording.warn_once(
+            f"{recording.name}: readings of {host} are not joined to the transactions of {of}, because nothing relates "
+            "the two clocks; `multitracer align` shows which clocks are related"
+        )
+    return [each.table for each in there if each.placed]
 
 
-def _readings_of(name: str, logs: list[Placed]) -> _Readings:
-    """Return the readings of a quantity in the logs of a modem, or of a GPS receiver for the place."""
+def _readings_of(name: str, tables: list[Table]) -> _Readings:
+    """Return the readings of a quantity in the tables of a modem, or of a GPS receiver for the place."""
     if name == "place":
-        position = Table.concatenate(POSITION, [log.table for log in logs])
+        position = Table.concatenate(POSITION, tables)
         is_fix = (position["fix"] != 0) & np.isfinite(position["lat_deg"]) & np.isfinite(position["lon_deg"])
         rows = np.flatnonzero(is_fix & (position["time_ns"] != NOT_A_TIME))
         return _sorted(position, rows, [position[column] for column in CONTEXT[name]], "the GPS receiver had no fix")
-    radio = Table.concatenate(RADIO, [log.table for log in logs])
+    radio = Table.concatenate(RADIO, tables)
     values = _cells(radio) if name == "cell" else radio[_RADIO[name]]
     is_known = values != "" if name == "cell" else np.isfinite(values)
     is_known &= is_serving(radio) & (radio["time_ns"] != NOT_A_TIME)
     rows = most_of_one_source(radio["source"], is_known)
-    return _sorted(radio, rows, [values], "the modem did not report it")
+    return _sorted(radio, rows, [values], NOT_REPORTED)
 
 
 def _cells(radio: Table) -> Array:
     """Return the name of the cell in each row of RADIO, all by the best identifier that the table has."""
-    identity = {name: radio[name] for name in ("cell_id", "physical_cell_id", "channel")}
-    best = next((values for values in identity.values() if (values >= 0).any()), np.full(len(radio), NA))
-    rows = zip(*(values.tolist() for values in identity.values()), strict=True)
-    names = [cell_words(dict(zip(identity, row, strict=True))) for row in rows]
-    return np.where(best >= 0, np.array(names, "U64"), "")
+    identity = {name: radio[name] for name in IDENTITY}
+    known = [known_cell_id(radio["cell_id"], radio["rat"]), *(radio[name] >= 0 for name in IDENTITY[1:])]
+    is_named: Mask = next((mask for mask in known if mask.any()), known[0])
+    rows = zip(radio["rat"].tolist(), *(values.tolist() for values in identity.values()), strict=True)
+    names = [cell_words(dict(zip(("rat", *identity), row, strict=True))) for row in rows]
+    return np.where(is_named, np.array(names, "U64"), "")
 
 
 def _sorted(table: Table, rows: Array, values: list[Array], absent: str) -> _Readings:
@@ -254,14 +306,12 @@ def _sorted(table: Table, rows: Array, values: list[Array], absent: str) -> _Rea
     return _Readings(table["time_ns"][order], tuple(each[order] for each in values), "" if len(order) else absent)
 
 
-def _columns(
-    name: str, readings: _Readings, nearest: Nearest, gaps: list[Placed], second_ns: float
-) -> dict[str, Array]:
+def _columns(name: str, readings: _Readings, nearest: Nearest, gaps: list[Table], second_ns: float) -> dict[str, Array]:
     """Return the columns of one quantity."""
     choose = nearest.mean if name in _RADIO else nearest.one
     values = {column: choose(value) for column, value in zip(CONTEXT[name], readings.values, strict=True)}
     known = nearest.age_ns != NOT_A_TIME
-    absent = np.full(len(known), readings.absent or f"no reading within {MOST_AGE_S:g} s", "U64")
+    absent = np.full(len(known), readings.absent or NOT_NEAR, "U64")
     if not readings.absent:
         absent = _with_gaps(absent, gaps, nearest)
     return values | {
@@ -271,10 +321,10 @@ def _columns(
     }
 
 
-def _with_gaps(absent: Array, gaps: list[Placed], nearest: Nearest) -> Array:
+def _with_gaps(absent: Array, gaps: list[Table], nearest: Nearest) -> Array:
     """Return the reasons, with why the source could not be read at the begin of each transaction."""
     reasons = absent.copy()
-    for gap in (row for placed in gaps for row in placed.table.rows()):
+    for gap in (row for table in gaps for row in table.rows()):
         within = (nearest.begin_ns <= gap["until_ns"]) & (nearest.end_ns >= gap["time_ns"])
         reasons[within] = f"{absent[0]}: {gap['reason']}"[:_LONGEST_WHY] if len(absent) else ""
     return reasons

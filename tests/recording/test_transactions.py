@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import multitracer as mt
 from multitracer.manifest import RECORDED_AT, Host, Manifest, Role, write_manifest
-from multitracer.readings import MOST_AGE_S, Nearest
+from multitracer.readings import MOST_AGE_S, Nearest, cell_words
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.recording import Recording
 from multitracer.recording.transactions import sources_of, transactions_of
@@ -26,6 +26,8 @@ from tests.transactions import START_NS, transactions, write_session
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from multitracer.clock.session_clock import Clocks
 
     Record = dict[str, object]
 
@@ -171,13 +173,17 @@ def test_measurement_folders_are_on_the_clock_of_the_host_that_ran_them(tmp_path
 
 
 def test_a_modem_whose_clock_is_apart_and_unknown_is_not_joined(tmp_path: Path) -> None:
-    """Its readings are of another time: no value, rather than that of half an hour later."""
-    folder = _session(tmp_path / "drive", [0.2] * 3)
-    _modem(folder / "phone" / "radio-0.jsonl", [(float(n), -70, 5) for n in range(5)], ahead_s=1800)
-    table = _joined(folder)
-    assert table["rssi_dbm"].isna().all()
-    assert set(table["rssi_absent"]) == {"no reading within 2 s"}
-    assert table["rssi_age_s"].max() < -1700
+    """Its readings may be of another time: no value and one warning, also if the clocks happen to show the same."""
+    for ahead_s in (1800.0, 0.0):
+        folder = _session(tmp_path / f"drive{ahead_s:g}", [0.2] * 3)
+        _modem(folder / "phone" / "radio-0.jsonl", [(float(n), -70, 5) for n in range(5)], ahead_s=ahead_s)
+        _gps(folder / "phone" / "gps-0.jsonl", [(float(n), 48.0, 3) for n in range(5)])
+        session = mt.open(folder)
+        table = session.transactions
+        assert table["rssi_dbm"].isna().all()
+        assert set(table["rssi_absent"]) == set(table["place_absent"]) == {"nothing relates its clock to the client's"}
+        (warning,) = session.warnings
+        assert "readings of phone are not joined to the transactions of the client" in warning
 
 
 def test_a_modem_whose_clock_is_apart_and_known_is_joined_on_the_clock_of_the_client(tmp_path: Path) -> None:
@@ -190,6 +196,56 @@ def test_a_modem_whose_clock_is_apart_and_known_is_joined_on_the_clock_of_the_cl
     table = _joined(folder)
     assert table["rssi_dbm"].tolist() == [-70.0, -71.0, -71.0], "they began at 0, 0.7 and 1.4 s"
     assert set(table["rssi_absent"]) == {""}
+
+
+def test_the_clocks_of_a_session_are_related_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For three measurements, each with a modem and a GPS receiver of another host, and for a gap of the modem."""
+    drive = tmp_path / "drive"
+    drive.mkdir()
+    write_manifest(drive, Manifest("drive", hosts={"van": Host(role=Role.CLIENT), "phone": Host()}))
+    for name in ("tcp", "wtcp", "centauruscomm"):
+        write_manifest(
+            write_session(drive / name, transactions({64: [0.2] * 20}, protocol=name)),
+            Manifest(name, more={RECORDED_AT: "van"}),
+        )
+    for host, ahead_s in (("van", 0.0), ("phone", 1800.0)):
+        _gps_with_time(drive / host / "gps-0.jsonl", ahead_s=ahead_s)
+    lost: Record = {"kind": "missed", "count": 9, "since_ns": _at(3.0), "until_ns": _at(12.0), "why": "unplugged"}
+    _modem(drive / "phone" / "radio-0.jsonl", [(0.0, -70, 5), (1.0, -70, 5), (13.0, -70, 5)], lost, ahead_s=1800)
+    related, align = [], Recording.align
+
+    def counted(recording: Recording, **chosen: Any) -> Clocks:
+        related.append(chosen)
+        return align(recording, **chosen)
+
+    monkeypatch.setattr(Recording, "align", counted)
+    recording = Recording(find_inputs(drive))
+    for _, table in transactions_of(recording):
+        reasons = dict.fromkeys(table["rssi_absent"].tolist())
+        assert list(reasons) == ["", "no reading within 2 s: unplugged"]
+    assert (len(related), recording.warnings) == (1, [])
+
+
+def test_a_value_that_means_no_cell_is_none(tmp_path: Path) -> None:
+    """All 28 bits set, as modems write it; and Android's CellInfo.UNAVAILABLE."""
+    for unknown in (0x0FFF_FFFF, 0x7FFF_FFFF):
+        folder = _session(tmp_path / f"drive{unknown}", [0.2])
+        _modem(folder / "mobile" / "radio-0.jsonl", [(0.1, -70, unknown)])
+        assert _joined(folder)["cell"].tolist() == ["PCI 10, channel 1300"]
+    assert cell_words({"rat": "GSM", "cell_id": 0xFFFF, "channel": 62}) == "channel 62"
+    assert cell_words({"rat": "LTE", "cell_id": 0xFFFF, "channel": 62}) == "cell 65535"
+
+
+def test_a_damaged_manifest_of_a_measurement_is_said(tmp_path: Path) -> None:
+    drive = tmp_path / "drive"
+    write_session(drive / "tcp", transactions({64: [0.2]}))
+    (drive / "tcp" / "manifest.json").write_text("{")
+    recording = Recording(find_inputs(drive))
+    (source,) = sources_of(recording)
+    assert len(source.table) == 1
+    (warning,) = recording.warnings
+    assert "the file is not valid JSON" in warning
+    assert warning.endswith("the transactions are read without it")
 
 
 def _gps_with_time(path: Path, *, ahead_s: float) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.mobility.series import chunks_of, overtaken
+from multitracer.readings import known_cell_id
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_S
 
@@ -28,15 +29,11 @@ GENERATION = {
 }  # fmt: skip
 """Generation of each technology, as operators count. NB-IoT is not an older LTE, and CDPD and Bluetooth have no
 generation."""
-_NO_CELL = (0x0FFF_FFFF, 0x7FFF_FFFF)
-"""Values that mean an unknown cell identity: all 28 bits set, as modems write it, and Android's CellInfo.UNAVAILABLE.
-"""
 _ANNOUNCEMENTS = ("+CREG", "+CGREG", "+CEREG", "+C5GREG")
 """Messages in which a modem announces a new cell unasked (TS 27.007, 7.2, 10.1.20, 10.1.22 and 10.1.47)."""
 _GAP_NS = 10 * NS_PER_S
 """Minimum length of a gap, ns: as long as a reading is valid in `cells.py`. Not measured."""
 _GAP_MEDIANS = 5  # some lost answers of a modem that is asked slowly are no gap. Not measured
-_NO_CELL_GSM = 0xFFFF  # all 16 bits of a GSM cell identity (TS 24.008, 10.5.1.1) set
 
 
 @dataclass(frozen=True)
@@ -119,9 +116,8 @@ class Serving:
     @cached_property
     def cell_id(self) -> Numbers:
         """Cell identity of each reading; NA where the modem reported its value for "unknown"."""
-        cell, is_gsm = self["cell_id"], self.family == "GSM"
-        unknown = np.isin(cell, _NO_CELL) | (is_gsm & (cell == _NO_CELL_GSM)) | (cell < 0)
-        return np.asarray(np.where(unknown, NA, cell))
+        cell = self["cell_id"]
+        return np.asarray(np.where(known_cell_id(cell, self["rat"]), cell, NA))
 
     @cached_property
     def physical(self) -> Numbers:
