@@ -7,7 +7,7 @@ so the clock of the client may differ from that of its capture by as much as an 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,11 +39,10 @@ def with_captured(recording: Recording, table: Table) -> Table:
         return table
     efficiency = table["efficiency"].copy()
     needed = table["request_bytes"] + table["reply_bytes"]
-    turns = [turns for places in _conversations(recording) for turns in [_turns(places)] if len(turns.begin_ns)]
-    for row in rows.tolist():
-        arrived = _arrived(table, row, turns, recording.speed)
-        if arrived:
-            efficiency[row] = needed[row] / arrived
+    turns = _Turns.of_all([_turns(places) for places in _conversations(recording)])
+    arrived = _arrived(table.take(rows), turns, recording.speed)
+    known = arrived > 0
+    efficiency[rows[known]] = needed[rows[known]] / arrived[known]
     return Table(table.schema, table.columns | {"efficiency": efficiency}, table.provenance)
 
 
@@ -58,7 +57,7 @@ def _conversations(recording: Recording) -> Iterator[tuple[ConnectionAtPoint, Co
 
 @dataclass(frozen=True)
 class _Turns:
-    """The turns of a connection: data of the client, then data of the server, in order of time.
+    """The turns of connections: data of the client, then data of the server, in order of time.
 
     Attributes
     ----------
@@ -74,6 +73,15 @@ class _Turns:
     request: Array
     reply: Array
     arrived: Array
+
+    @classmethod
+    def of_all(cls, turns: Sequence[_Turns]) -> _Turns:
+        """Return the turns of several connections, in order of time."""
+        if not turns:
+            return cls(*(np.empty(0, np.int64) for _ in fields(cls)))
+        columns = {field.name: np.concatenate([getattr(each, field.name) for each in turns]) for field in fields(cls)}
+        order = np.argsort(columns["begin_ns"], kind="stable")
+        return cls(**{name: values[order] for name, values in columns.items()})
 
 
 def _turns(places: tuple[ConnectionAtPoint, ConnectionAtPoint]) -> _Turns:
@@ -108,17 +116,31 @@ def _below(begin: Array, end: Array, edges: Array) -> Array:
     return below
 
 
-def _arrived(table: Table, row: int, turns: Sequence[_Turns], speed: float) -> int:
-    """Return the payload that arrived for a transaction; 0 if no turn can be told to be its own.
+def _arrived(table: Table, turns: _Turns, speed: float) -> Array:
+    """Return the payload that arrived for each transaction; 0 if no turn can be told to be its own.
 
     It is the turn with the lengths of both messages that begins nearest to the transaction, within its RTT.
     """
-    start_ns = int(table["start_ns"][row])
-    nearest_ns, arrived = table["rtt_s"][row] / speed * NS_PER_S, 0
-    for each in turns:
-        is_like = (each.request == table["request_bytes"][row]) & (each.reply == table["reply_bytes"][row])
-        distance_ns = np.where(is_like, np.abs(each.begin_ns - start_ns), np.iinfo(np.int64).max)
-        place = int(distance_ns.argmin())
-        if distance_ns[place] < nearest_ns:
-            nearest_ns, arrived = float(distance_ns[place]), int(each.arrived[place])
+    arrived = np.zeros(len(table), np.int64)
+    lengths = np.column_stack([
+        np.append(table["request_bytes"], turns.request), np.append(table["reply_bytes"], turns.reply)
+    ])  # fmt: skip
+    kind = np.unique(lengths, axis=0, return_inverse=True)[1].reshape(-1)
+    of_rows, of_turns = np.split(kind, [len(table)])
+    kinds = np.intersect1d(of_rows, of_turns)
+    for rows, like in zip(_groups(of_rows, kinds), _groups(of_turns, kinds), strict=True):
+        start_ns, begin_ns = table["start_ns"][rows], turns.begin_ns[like]
+        after = np.searchsorted(begin_ns, start_ns)
+        before, after = np.maximum(after - 1, 0), np.minimum(after, len(like) - 1)
+        is_before = np.abs(begin_ns[before] - start_ns) <= np.abs(begin_ns[after] - start_ns)
+        nearest = np.where(is_before, before, after)
+        near = np.abs(begin_ns[nearest] - start_ns) < table["rtt_s"][rows] / speed * NS_PER_S
+        arrived[rows[near]] = turns.arrived[like[nearest[near]]]
     return arrived
+
+
+def _groups(kind: Array, kinds: Array) -> list[Array]:
+    """Return the indices at which each of the ascending `kinds` is, ascending."""
+    order = np.argsort(kind, kind="stable")
+    low, high = (np.searchsorted(kind[order], kinds, side) for side in ("left", "right"))
+    return [order[first:last] for first, last in zip(low.tolist(), high.tolist(), strict=True)]
