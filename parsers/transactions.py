@@ -22,7 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _HEADER = ",".join(LOGGED[-1])
-_LARGEST = (1 << 62) - 1
+_LATEST_NS = (1 << 62) - 1
+_MOST = 1 << 40
+"""Largest count or length in bytes: 2^20 messages of 1 MiB. Products with what follows fit into 64 bits."""
+_MIN_EFFICIENCY = 1e-6  # no link that repeats a message a million times delivers it. Not measured
+_RANGES = {
+    "efficiency": (_MIN_EFFICIENCY, 1.0),
+    **dict.fromkeys(("timeout_s", "connect_s", "rtt_s", "server_rtt_s", "clock_uncertainty_s"), (0.0, 1e9)),
+}
+"""Smallest and largest possible value, by column; a duration is at most 30 years."""
 _MOST_LABELS = 1000
 
 
@@ -44,7 +52,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     rows: list[tuple[object, ...]] = []
     for text in lines:
         try:
-            rows.append(_row(next(csv.reader([text])), plain, labels))
+            rows.append(_row(next(csv.reader([text])), plain, labels, lines))
         except (ValueError, csv.Error, StopIteration):
             lines.skip("no transaction")
     values: Iterable[object] = zip(*rows, strict=True) if rows else [()] * len(TRANSACTIONS.names)
@@ -67,14 +75,22 @@ def _columns(header: str, path: str) -> tuple[int, list[str]]:
     return plain, [name.removeprefix(LABEL) for name in rest]
 
 
-def _row(cells: list[str], plain: int, labels: list[str]) -> tuple[object, ...]:
+def _row(cells: list[str], plain: int, labels: list[str], lines: LogLines) -> tuple[object, ...]:
     if len(cells) != plain + len(labels):
         raise ValueError("the line does not have as many cells as the header")
     logged = TRANSACTIONS.columns[:-1]
     texts = cells[:plain] + [""] * (len(logged) - plain)
     values = [_value(column, cell) for column, cell in zip(logged, texts, strict=True)]
+    for at, (low, high) in _AT:
+        value = values[at]
+        if isinstance(value, float) and (value < low or value > high):  # neither is NaN
+            values[at] = math.nan
+            lines.drop(logged[at].name)
     words = (f"{name}={cell}" for name, cell in zip(labels, cells[plain:], strict=True) if cell)
     return (*values, ";".join(words))
+
+
+_AT = [(TRANSACTIONS.names.index(name), bounds) for name, bounds in _RANGES.items()]
 
 
 def _value(column: Column, cell: str) -> object:
@@ -87,7 +103,7 @@ def _value(column: Column, cell: str) -> object:
         return cell
     if not cell and column.na:
         return NA
-    return natural(cell, most=_LARGEST)
+    return natural(cell, most=_LATEST_NS if column.name == "start_ns" else _MOST)
 
 
 FORMAT = Format(

@@ -32,7 +32,7 @@ from multitracer.tables import Column, Schema, Table
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from multitracer.tables import Array, Row
 
@@ -230,12 +230,14 @@ def is_sent_efficiency(table: Table) -> bool:
     return bool(np.isnan(table["efficiency"]).all())
 
 
-def why_absent(table: Table, name: str) -> str:
-    """Return the most frequent reason why transactions have no value of a quantity of `CONTEXT`.
+def why_absent(tables: Iterable[Table], name: str) -> str:
+    """Return the most frequent reason why the transactions of tables have no value of a quantity of `CONTEXT`.
 
     A transaction that was never joined to the logs of its session has no reason; then the result is "not known".
     """
-    reasons = Counter(filter(None, table[f"{name}_absent"].tolist())).most_common(1)
+    reasons = Counter(reason for table in tables for reason in table[f"{name}_absent"].tolist() if reason).most_common(
+        1
+    )
     return reasons[0][0] if reasons else "not known"
 
 

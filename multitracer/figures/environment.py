@@ -234,9 +234,9 @@ def _curves(transport: Transport, table: Table) -> list[_Curve]:
     return [
         _Curve("RTT", "transaction_rtt", " s", np.where(np.isfinite(rtt), rtt, np.nan), 2.2, 0.0),
         _Curve(share, "transaction_efficiency", "", efficiency(table), 1.0, empty="not known"),
-        _Curve("RSSI", "radio_rssi", " dBm", table["rssi_dbm"], 1.0, ZERO_LEVEL_DBM, why_absent(table, "rssi")),
-        _Curve("BLER", "radio_bler", " %", table["bler_percent"], 1.0, 0.0, why_absent(table, "bler")),
-        _Curve("Cell busy", "radio_busy", " %", table["cell_busy_percent"], 1.0, 0.0, why_absent(table, "cell_busy")),
+        _Curve("RSSI", "radio_rssi", " dBm", table["rssi_dbm"], 1.0, ZERO_LEVEL_DBM, why_absent([table], "rssi")),
+        _Curve("BLER", "radio_bler", " %", table["bler_percent"], 1.0, 0.0, why_absent([table], "bler")),
+        _Curve("Cell busy", "radio_busy", " %", table["cell_busy_percent"], 1.0, 0.0, why_absent([table], "cell_busy")),
     ]
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.transports import why_absent
-from multitracer.readings import MOST_AGE_S, Nearest
+from multitracer.readings import MODEM, MOST_AGE_S, NOT_NEAR, NOT_REPORTED, Nearest, not_recorded
 from multitracer.recording.places import distinct_connections
-from multitracer.recording.transactions import transactions_of
+from multitracer.recording.transactions import client_of, transactions_of
 from multitracer.recording.transfer import Transfer
 from multitracer.schemas.tcp import Vantage
 from multitracer.schemas.transactions import CONTEXT, EFFICIENCY
@@ -89,9 +89,13 @@ def transfer_bytes(places: Places) -> TransferBytes:
 
 def _counted(place: ConnectionAtPoint) -> tuple[int, int]:
     """Return the distinct and all payload bytes of a transfer at a capture point."""
-    directions = place.capture.analysis.directions
-    row = 2 * (place.connection - 1) + place.reverse
+    directions, row = place.capture.analysis.directions, _row_of(place)
     return int(directions["unique_bytes"][row]), int(directions["payload_bytes"][row])
+
+
+def _row_of(place: ConnectionAtPoint) -> int:
+    """Return the row of a transfer in `directions` of its capture."""
+    return 2 * (place.connection - 1) + place.reverse
 
 
 def efficiency_table(recording: Recording) -> Table:
@@ -110,8 +114,12 @@ def efficiency_table(recording: Recording) -> Table:
     """
     left_out = 0
     if logged := transactions_of(recording):
-        rows = [_of_transaction(row) | {"host": log.host} for log, table in logged for row in table.rows()]
-        absent = {column: why_absent(logged[0][1], name) for name, column in _CONTEXT.items()}
+        rows = [
+            _of_transaction(row) | {"host": client_of(log, recording.inputs)}
+            for log, table in logged
+            for row in table.rows()
+        ]
+        absent = {column: why_absent([table for _, table in logged], name) for name, column in _CONTEXT.items()}
     else:
         numbers, _ = distinct_connections(recording, MOST)
         rows = [_of_transfer(recording, number) for number in numbers[:MOST]]
@@ -126,9 +134,9 @@ def _of_transfer(recording: Recording, number: int) -> Row:
     transfer = Transfer.of(recording, number)
     near = transfer.at_sender
     counted = transfer_bytes((near, transfer.at_receiver))
-    row = near.capture.analysis.directions.take(slice(2 * near.connection - 2 + near.reverse, None)).take(slice(0, 1))
-    is_measured = row["rtt_count"][0] > 0
-    rtt = {f"rtt_{of}": _seconds(row[f"rtt_{column}_ns"][0], recording.speed) if is_measured else np.nan
+    directions, row = near.capture.analysis.directions, _row_of(near)
+    is_measured = directions["rtt_count"][row] > 0
+    rtt = {f"rtt_{of}": _seconds(directions[f"rtt_{column}_ns"][row], recording.speed) if is_measured else np.nan
            for of, column in (("s", "p50"), ("min_s", "min"), ("max_s", "max"))}  # fmt: skip
     return {
         "host": near.host,
@@ -170,11 +178,8 @@ def _absent(recording: Recording) -> dict[str, str]:
     """Return why transfers have no value of a radio quantity, by its column."""
     context = recording.radio_context()
     if not context.radio:
-        return dict.fromkeys(_RADIO, "no modem was recorded")
-    near = f"no reading within {MOST_AGE_S:g} s"
-    return {
-        column: near if label in context.series else "the modem did not report it" for column, label in _RADIO.items()
-    }
+        return dict.fromkeys(_RADIO, not_recorded(MODEM))
+    return {column: NOT_NEAR if label in context.series else NOT_REPORTED for column, label in _RADIO.items()}
 
 
 def _radio(transfer: Transfer) -> dict[str, float]:

@@ -230,7 +230,8 @@ def _environment(transports: Sequence[Transport]) -> list[Markup]:
         transport for transport in transports if any(np.isfinite(transport.table[name]).any() for name in RADIO)
     ]
     if not measured:
-        why = f"The state of the radio is unknown: {why_absent(transports[0].table, 'rssi')}." if transports else ""
+        reason = why_absent([transport.table for transport in transports], "rssi")
+        why = f"The state of the radio is unknown: {reason}." if transports else ""
         return [element("section", element("h2", "The radio"), element("p", why, class_="muted"))]
     return [
         _drawn("What the radio was like", panels_sheet(measured), _influences(measured)),

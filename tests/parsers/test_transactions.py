@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import multitracer as mt
 import parsers
 from multitracer.errors import FormatError
 from multitracer.measure.outcome import TransactionOutcome
@@ -68,6 +69,22 @@ def test_cut_and_damaged_lines_are_counted(tmp_path: Path) -> None:
     assert table["transaction"].tolist() == [1, 3, 4]
     assert table.provenance["skipped"] == {"no transaction": 1}
     assert "truncated after 20 bytes" in table.provenance["damaged"]
+
+
+@pytest.mark.parametrize(
+    ("column", "cell"),
+    [*(("efficiency", cell) for cell in ("1e-300", "-0.5", "0", "1.5")), ("rtt_s", "1e300"), ("timeout_s", "-1")],
+)
+def test_a_value_that_cannot_be_is_missing_and_said(tmp_path: Path, column: str, cell: str) -> None:
+    path = _written(tmp_path)
+    header, *lines = path.read_text().splitlines()
+    cells = lines[0].split(",")
+    cells[header.split(",").index(column)] = cell
+    path.write_text("\n".join([header, ",".join(cells), *lines[1:], ""]))
+    session = mt.open(tmp_path)
+    assert session.transactions[column].isna()[0]
+    assert f"{path}: {column}: 1 value is impossible: set to missing" in session.warnings
+    assert session.efficiency()["efficiency"].isna().all()
 
 
 def test_other_header_is_refused() -> None:

@@ -13,7 +13,9 @@ import pytest
 
 import multitracer as mt
 from multitracer.recording import efficiency
+from multitracer.recording.inputs import find_inputs
 from multitracer.recording.read import read
+from multitracer.recording.recording import Recording
 from tests.cli.program import call
 from tests.conftest import ROOT
 from tests.recording.captures import MS, START_NS, Conversation, write_conversations
@@ -112,6 +114,17 @@ def test_the_bundled_drive_has_an_efficiency_of_each_transaction() -> None:
     assert (tcp["efficiency"] >= tcp["efficiency_sent"] - 1e-9).all()
     assert tcp["efficiency_sent"].min() < 0.8
     assert own[["rssi_dbm", "bler_percent", "cell_busy_percent"]].notna().all(axis=None)
+    assert set(own["host"]) == {"mobile"}, "the host that measured, not the folder of the measurement"
+
+
+def test_the_reason_without_radio_is_that_of_most_transactions(tmp_path: Path) -> None:
+    """One measurement wrote that no modem was there; two others have ten times as many transactions."""
+    for name, number, why in (("a", 1, "no modem was recorded"), ("b", 5, "unplugged"), ("c", 5, "unplugged")):
+        table = transactions({64: [0.2] * number})
+        table.columns["rssi_absent"][:] = why
+        write_session(tmp_path / "drive" / name, table)
+    table = efficiency.efficiency_table(Recording(find_inputs(tmp_path / "drive")))
+    assert table.provenance["absent"]["rssi_dbm"] == "unplugged"
 
 
 def test_all_that_arrived_is_that_of_some_transaction(measured: Path) -> None:
