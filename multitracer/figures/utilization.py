@@ -103,12 +103,11 @@ def utilization_figure(sessions: Sequence[tuple[str, Table]], *, theme: ThemeNam
     others = [
         (name, row) for name, row in transfers if row["utilization"] is None and row["link_limited_share"] is not None
     ]
-    histograms = []
+    histograms, excluded = [], len(logged) - len(complete)
     if complete:
-        values, rates, names = _columns(complete, "utilization")
-        histograms.append(_of_utilization(values, rates, names, excluded=len(logged) - len(complete)))
+        histograms.append(_of_utilization(*_columns(complete, "utilization"), excluded=excluded))
     if others:
-        histograms.append(_of_shares(*_columns(others, "link_limited_share")))
+        histograms.append(_of_shares(*_columns(others, "link_limited_share"), excluded=0 if complete else excluded))
     if not histograms:
         raise InputError(_nothing([name for name, _ in sessions], dropped=len(logged)))
     return _sheet(histograms, theme).figure()
@@ -158,19 +157,22 @@ def utilization_histogram(
 def _of_utilization(values: Array, bits_per_s: Array, names: Sequence[str], *, excluded: int) -> _Histogram:
     percent = rounded_up(values)
     high = int(np.count_nonzero(percent >= 98))
-    more = f"98 % or more in {high} of {len(percent)}; rounded up, as in figure 6 of paper 004"
-    more += f"; {excluded} with a dropped call left out" if excluded else ""
+    more = f"98 % or more in {high} of {len(percent)}; rounded up, as in figure 6 of paper 004{_left_out(excluded)}."
     return _Histogram(
-        f"Channel utilization of {count(len(percent), 'transfer')}", f"{more}.", "utilization, % rounded up", "data",
+        f"Channel utilization of {count(len(percent), 'transfer')}", more, "utilization, % rounded up", "data",
         np.arange(min(int(percent.min()), 101 - _FEWEST_BINS), 101), percent, bits_per_s, names,
     )  # fmt: skip
 
 
-def _of_shares(values: Array, bits_per_s: Array, names: Sequence[str]) -> _Histogram:
+def _left_out(excluded: int) -> str:
+    return f"; {excluded} with a dropped call left out" if excluded else ""
+
+
+def _of_shares(values: Array, bits_per_s: Array, names: Sequence[str], *, excluded: int) -> _Histogram:
     percent = np.maximum(_STEP_PERCENT * -(-rounded_up(values) // _STEP_PERCENT), _STEP_PERCENT)
     return _Histogram(
         f"Time in which the link was the limit, of {count(len(percent), 'transfer')}",
-        "No log of their link: this share is no utilization, which is not known.",
+        f"No log of their link: this share is no utilization, which is not known{_left_out(excluded)}.",
         f"share of the time, %, in steps of {_STEP_PERCENT}", "link_data",
         np.arange(_STEP_PERCENT, 101, _STEP_PERCENT), percent, bits_per_s, names, is_centred=False,
     )  # fmt: skip
