@@ -18,7 +18,7 @@ from multitracer.report.markup import Markup, element
 from multitracer.report.page import document, write
 from multitracer.report.primary_cause import sparkline
 from multitracer.report.write import Request, write_report
-from multitracer.words import count, moment, printable, rate
+from multitracer.words import count, moment, percent, printable, rate
 
 if TYPE_CHECKING:
     import os
@@ -189,14 +189,14 @@ def _explained(answer: FirstScreenContent) -> Iterator[Markup]:
     of, mark = (
         ("arrived at the receiver", "") if counted.arrived else ("was sent: what arrived is not known", " (sent)")
     )
-    yield _share(ratio, name="Efficiency", title=f"unique payload over payload that {of}", mark=mark, digits=2)
+    yield _share(ratio, name="Efficiency", title=f"unique payload over payload that {of}", mark=mark)
 
 
-def _share(value: float, *, name: str, title: str, mark: str = "", digits: int = 1) -> Markup:
+def _share(value: float, *, name: str, title: str, mark: str = "") -> Markup:
     """Return the table cell of a share from 0 to 1; empty for NaN."""
     if np.isnan(value):
         return _number(None, "", name=name)
-    return _number(value, f"{100 * value:.{digits}f} %{mark}", name=name, title=title)
+    return _number(value, f"{percent(value)}{mark}", name=name, title=title)
 
 
 def _spark(answer: FirstScreenContent) -> Markup | None:
