@@ -100,6 +100,14 @@ class Series:
         last = len(self) if to_ns is None else np.searchsorted(self.time_ns, to_ns, "right")
         return self if (first, last) == (0, len(self)) else self.take(slice(first, last))
 
+    def states_between(self, from_ns: int | None, to_ns: int | None) -> Series:
+        """Return a series of states (1 at the begin of each, 0 at its end), cut at both times; None: unbounded."""
+        if from_ns is None and to_ns is None:
+            return self
+        begin_ns, end_ns = (np.clip(self.time_ns[first::2], from_ns, to_ns) for first in (0, 1))
+        lasting = np.repeat(end_ns > begin_ns, 2)
+        return replace(self, time_ns=np.column_stack([begin_ns, end_ns]).ravel()).take(lasting)
+
 
 def in_order(series: Series) -> Series:
     """Return the series sorted by time (stable), without points whose time is missing."""

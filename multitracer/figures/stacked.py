@@ -148,7 +148,7 @@ def stacked_panels(transfer: Transfer, view: StackedView = WHOLE) -> list[Panel]
     origin_ns, speed = axis_origin_ns(transfer.at_sender.capture), transfer.speed
     sent, reverse = transfer.at_sender, transfer.reverse
     direction = FigureDirection.of(sent.capture.analysis, sent.connection, reverse=reverse, vantage=transfer.vantage)
-    phase, sequence, flight, *others = [_phase_panel(transfer, view), *time_sequence_panels(direction, speed=speed)]
+    phase, sequence, flight, *others = [_phase_panel(transfer), *time_sequence_panels(direction, speed=speed)]
     # the link's series stand below TCP's marks, the receiver's above them
     offset = view.offset_bytes
     roles = {label: role for label, role in LINK_ROLES.items() if view.labels or label in LINK_UNASKED}
@@ -179,7 +179,7 @@ def stacked_panels(transfer: Transfer, view: StackedView = WHOLE) -> list[Panel]
     # without a request, a line through each group's data; where series were chosen, these would be in the way
     fits = view.fits if view.fits or view.labels else None
     add_trends(chosen, fits, origin_ns=origin_ns, from_ns=view.from_ns, to_ns=view.to_ns)
-    return [panel if panel.shades else cut([panel], view.from_ns, view.to_ns)[0] for panel in chosen]
+    return cut(chosen, view.from_ns, view.to_ns)
 
 
 def chosen_panels(panels: list[Panel], patterns: Sequence[str]) -> list[Panel]:
@@ -240,7 +240,7 @@ _WORDS = {
 }
 
 
-def _phase_panel(transfer: Transfer, view: StackedView) -> Panel:
+def _phase_panel(transfer: Transfer) -> Panel:
     """Return the panel of the sender's phases; the series of a phase is 1 during the phase, else 0."""
     phases, drawn = transfer.phases, []
     origin_ns, speed = axis_origin_ns(transfer.at_sender.capture), transfer.speed
@@ -249,8 +249,6 @@ def _phase_panel(transfer: Transfer, view: StackedView) -> Panel:
         begin, end = own["begin_ns"], own["end_ns"]
         if speed != 1:
             begin, end = (stretched(each, speed=speed, origin_ns=origin_ns) for each in (begin, end))
-        begin = begin if view.from_ns is None else np.maximum(begin, view.from_ns)
-        end = end if view.to_ns is None else np.minimum(end, view.to_ns)
         lasting = end > begin
         times = np.column_stack([begin[lasting], end[lasting]]).ravel()
         ones, name = np.tile([1, 0], len(times) // 2).astype(np.int64), phase.name.lower()

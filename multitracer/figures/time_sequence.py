@@ -89,11 +89,14 @@ def plain_time_sequence(
 
 
 def cut(panels: list[Panel], from_ns: int | None, to_ns: int | None) -> list[Panel]:
-    """Return the panels with only the points of an interval, both ends included; None: unbounded."""
+    """Return the panels with only the points of an interval, both ends included; None: unbounded.
+
+    Panels of states have the part of each state that is in the interval.
+    """
     return [
         replace(
             panel,
-            series=[series.between(from_ns, to_ns) for series in panel.series],
+            series=[(each.states_between if panel.shades else each.between)(from_ns, to_ns) for each in panel.series],
             empty="No point lies in the chosen time interval." if panel.drawn else panel.empty,
         )
         for panel in panels

@@ -15,6 +15,7 @@ from multitracer.figures.stacked import StackedView, stacked, stacked_panels, st
 from multitracer.recording.read import read
 from multitracer.recording.recording import Recording
 from multitracer.recording.transfer import Transfer
+from tests.conftest import SAMPLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,6 +133,18 @@ def test_an_interval_within_a_phase_is_shaded_whole(sample: Sample) -> None:
     first = transfer.at_sender.capture.tables.first_ns or 0
     begin, end = first + 17 * 10**9, first + 18 * 10**9
     assert shades(transfer, from_ns=begin, to_ns=end) == [(17.0, 18.0)]
+
+
+def test_radio_panels_are_cut_to_the_chosen_time() -> None:
+    """The cells of the rest of the drive made the axis five times as long as what was asked for."""
+    transfer = Transfer.of(read(SAMPLES / "measured-drive"), 8)
+    first = transfer.at_sender.capture.tables.first_ns or 0
+    begin, end = first + 20 * 10**9, first + 38 * 10**9
+    found = drawn(transfer, from_ns=begin, to_ns=end)
+    (cell,) = [label for label in found if label.startswith("cell ")]
+    assert found[cell].time_ns[-1] == end, "the phone was still in it"
+    assert "radio_power Radio_rssi" in found
+    assert all(series.time_ns[0] >= begin and series.time_ns[-1] <= end for series in found.values())
 
 
 def test_without_state_the_phases_are_said_to_be_reconstructed(sample: Sample) -> None:
