@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from multitracer.errors import PluginError, PreflightError, answering_within
+from multitracer.errors import PluginError, PreflightError, answering_within, bound_elsewhere, right_argument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -90,7 +90,8 @@ def installed() -> InstalledCollectors:
         try:
             collectors[point.name] = _external(point, taken=collectors)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # a plug-in may raise anything
-            broken.append(PluginError(f"collector plug-in {point.name} ({point.value}): {_words(error)}"))
+            why = f"{_words(error)}{right_argument(error, Collector.__dataclass_fields__)}"
+            broken.append(PluginError(f"collector plug-in {point.name} ({point.value}): {why}"))
     return InstalledCollectors(collectors, tuple(broken))
 
 
@@ -106,10 +107,13 @@ def _words(error: BaseException) -> str:
 
 
 def _bound(name: str, module: str) -> Collector:
-    collector = getattr(importlib.import_module(module), "COLLECTOR", None)
+    loaded = importlib.import_module(module)
+    collector = getattr(loaded, "COLLECTOR", None)
     if not isinstance(collector, Collector) or collector.name != name:
+        advice = f"name it so, not {collector.name!r}" if isinstance(collector, Collector) else None
         raise PluginError(
-            f"{module}: the module has no COLLECTOR with the name {name!r}; add COLLECTOR as its last line"
+            f"{module}: the module has no COLLECTOR with the name {name!r}; "
+            f"{advice or bound_elsewhere(loaded, 'COLLECTOR', Collector)}"
         )
     return replace(collector, module=module)
 

@@ -6,11 +6,12 @@ with status 1. Any other exception is a bug of MultiTracer.
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 _EXCERPT_BYTES = 60
@@ -91,6 +92,30 @@ class LocalProtocolError(ProtocolError):
 
 class RemoteProtocolError(ProtocolError):
     """The peer violated the protocol."""
+
+
+# What plug-ins do wrong.
+
+
+def right_name(name: str, known: Iterable[str]) -> str:
+    """Return the advice to write the known name that is most like a misspelt one; empty if none is like it."""
+    from difflib import get_close_matches  # noqa: PLC0415  # only for errors
+
+    return "".join(f"; write {each}" for each in get_close_matches(name, list(known), 1))
+
+
+def right_argument(error: BaseException, known: Iterable[str]) -> str:
+    """Return the advice for an error of a plug-in that misspelt a keyword argument; empty for other errors."""
+    misspelt = re.search(r"unexpected keyword argument '(\w{1,60})'", str(error))
+    return right_name(misspelt[1], known) if misspelt and isinstance(error, TypeError) else ""
+
+
+def bound_elsewhere(module: object, wanted: str, kind: type) -> str:
+    """Return the advice for an entry point whose module binds nothing of this type to the name `wanted`."""
+    if isinstance(module, kind):
+        return f"let the entry point name the module, without :{wanted}"
+    names = [name for name, value in getattr(module, "__dict__", {}).items() if isinstance(value, kind)]
+    return f"rename {names[0]} to {wanted}" if names else f"add {wanted} as its last line"
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """Finds formats: every public module of `parsers`, then the entry points `multitracer.formats`.
 
 An exception in one of our own modules is a bug and is not caught. A plug-in is left out if it does not load,
-has no FORMAT, or repeats a name, and `installed().broken` states why. So one broken package does not make all
-session folders unreadable.
+has no FORMAT, or repeats a name, and `installed().broken` states why; so it does of a misspelt name of the group. So
+one broken package does not make all session folders unreadable.
 """
 
 from __future__ import annotations
@@ -17,7 +17,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, get_args
 
 from multitracer.capture import CaptureTables
-from multitracer.errors import FormatError, InputError, PluginError, UnknownFormatError, answering_within
+from multitracer.errors import (
+    FormatError,
+    InputError,
+    PluginError,
+    UnknownFormatError,
+    answering_within,
+    bound_elsewhere,
+    right_argument,
+)
 from multitracer.tables import Column, Schema, Table
 from parsers._format import Format, Match
 
@@ -35,16 +43,24 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "multitracer.formats"
 
 
+_GROUPS = (ENTRY_POINTS, "multitracer.collectors")
+"""All groups of entry points that are used."""
+_OURS = re.compile(r"multi[_-]?trac", re.IGNORECASE)
+"""Begin of the name of a group that can be meant for us."""
+
+
 def entry_points() -> list[EntryPoint]:
-    """Return the entry points of formats in other packages, sorted by name."""
+    """Return the entry points in groups with our name, sorted by name: of formats, and of groups that are misspelt."""
     import importlib.metadata  # noqa: PLC0415  it costs 10 ms, and reading a capture does not need it
 
-    return sorted(importlib.metadata.entry_points(group=ENTRY_POINTS), key=lambda p: (p.name, p.value))
+    known = importlib.metadata.entry_points()
+    groups = [group for group in known.groups if _OURS.match(group) and group not in _GROUPS[1:]]
+    return sorted((each for group in groups for each in known.select(group=group)), key=lambda p: (p.name, p.value))
 
 
 @functools.cache
 def has_plug_ins() -> bool:
-    """Return whether other packages provide formats."""
+    """Return whether other packages provide formats, or try to."""
     return bool(entry_points())
 
 
@@ -242,12 +258,13 @@ def installed() -> InstalledFormats:
         registry.formats[fmt.name] = fmt
     for point in entry_points():
         try:
+            _check_group(point)
             fmt = _bound(point.load(), point.value, taken=registry.formats)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # a plug-in may raise anything in its import
             registry.broken.append(
                 PluginError(
                     f"format plug-in {point.name} ({point.value}): cannot load the plug-in: "
-                    f"{_words(error)}; the plug-in is not used"
+                    f"{_words(error)}{right_argument(error, Format.__dataclass_fields__)}; the plug-in is not used"
                 )
             )
         else:
@@ -255,10 +272,16 @@ def installed() -> InstalledFormats:
     return registry
 
 
+def _check_group(point: EntryPoint) -> None:
+    if point.group != ENTRY_POINTS:
+        raise PluginError(f"{point.group!r} is no group of entry points; write {' or '.join(_GROUPS)}")
+
+
 def _bound(module: object, name: str, *, taken: Container[str]) -> Format:
     fmt = getattr(module, "FORMAT", None)
     if not isinstance(fmt, Format):
-        raise PluginError(f"{name}: the module has no FORMAT of type parsers.Format; add FORMAT as its last line")
+        advice = bound_elsewhere(module, "FORMAT", Format)
+        raise PluginError(f"{name}: the module has no FORMAT of type parsers.Format; {advice}")
     if fmt.name in taken:
         raise PluginError(f"{name}: a format named {fmt.name!r} already exists; rename one of them")
     return fmt

@@ -74,10 +74,19 @@ def test_a_sample_is_claimed_by_one_format_and_cut_short_by_no_other(path: objec
         assert cut_claims <= set(claims)
 
 
+class Points(list[object]):
+    """Entry points of one group, as `importlib.metadata` returns them."""
+
+    groups = frozenset({"multitracer.formats"})
+
+    def select(self, *, group: str) -> Points:
+        return self
+
+
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
     """Return a list: what is put into it is found as an installed plug-in."""
-    points: list[object] = []
+    points = Points()
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: points)
     for cached in (_registry.installed, _plug_ins.has_plug_ins):
         cached.cache_clear()
@@ -90,6 +99,7 @@ class Plugin:
     """An entry point that loads a module with a format."""
 
     value = "acme:module"
+    group = "multitracer.formats"
 
     def __init__(self, name: str, fmt: object) -> None:
         self.name = name
@@ -114,15 +124,15 @@ def test_an_installed_format_is_found_and_recognised(installed: list[object]) ->
 def test_packages_are_searched_once_however_many_sessions_are_opened(
     installed: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    searches: list[str] = []
+    searches: list[object] = []
 
-    def entry_points(*, group: str) -> list[object]:
-        searches.append(group)
+    def entry_points() -> list[object]:
+        searches.append("all groups")
         return installed
 
     monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
     assert [parsers.left_out() for _ in range(3)] == [[], [], []]
-    assert searches == ["multitracer.formats"]
+    assert searches == ["all groups"]
 
 
 def test_an_installed_format_in_a_pcapng_file_is_recognised(installed: list[object], tmp_path: Path) -> None:
