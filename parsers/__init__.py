@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         read_records,
     )
     from parsers._memory import limit_memory, usable_memory_bytes
+    from parsers._new_format import new_format
     from parsers._propose import propose_map
     from parsers._read import detect, read, read_lines
     from parsers._registry import bundled_maps, formats, installed, left_out, recognise
@@ -54,6 +55,7 @@ __all__ = [
     "is_plain",
     "left_out",
     "limit_memory",
+    "new_format",
     "propose_map",
     "read",
     "read_capture",
@@ -89,6 +91,7 @@ _LAZY = {
     "is_plain": "parsers._chunks",
     "left_out": "parsers._registry",
     "limit_memory": "parsers._memory",
+    "new_format": "parsers._new_format",
     "propose_map": "parsers._propose",
     "read": "parsers._read",
     "read_capture": "parsers._chunks",

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from multitracer.errors import SchemaError, right_name
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from multitracer.words import count
@@ -292,7 +293,10 @@ class Rows:
 
     def __init__(self, schema: Schema, names: Sequence[str]) -> None:
         self._schema = schema
-        self._columns = [column for name in names for column in schema if column.name == name]
+        by_name = {column.name: column for column in schema}
+        if unknown := [name for name in names if name not in by_name]:
+            raise SchemaError(f"the table {schema.name} has no column {unknown[0]!r}{right_name(unknown[0], by_name)}")
+        self._columns = [by_name[name] for name in names]
         self._rows: list[tuple[object, ...]] = []
         self._chunks: list[list[Array]] = []
         self.unusable: dict[str, list[int]] = {}
