@@ -191,10 +191,9 @@ def measure_recorded(recorded: DriveRecorder, plan: MeasurementPlan, folder: Pat
     from multitracer.recorder.screen import WarningsView
     from multitracer.recorder.supervisor import Supervisor
 
-    port = plan.server.rpartition(":")[2]
     options: Document = {
         "wanted": recorded.collectors(), "modem": recorded.modem, "gps": recorded.gps,
-        "interface": recorded.interface, "expression": _TCP if plan.protocol == "tcp" else f"{_TCP} or udp port {port}",
+        "interface": recorded.interface, "expression": _capture_filter(plan) if recorded.capture else None,
     }  # fmt: skip
     command = (sys.executable, "-m", "multitracer", *sys.argv[1:])
     with private_recording(folder) as umask:
@@ -209,6 +208,15 @@ def measure_recorded(recorded: DriveRecorder, plan: MeasurementPlan, folder: Pat
 
 _TCP = "tcp or udp port 9009"
 """Capture filter for TCP and sync probes."""
+
+
+def _capture_filter(plan: MeasurementPlan) -> str:
+    """Return the filter for the packets of a plan; those on a line are none of IP."""
+    from multitracer.measure.transports import host_port, is_line
+
+    if plan.protocol == "tcp" or is_line(plan.server):
+        return _TCP
+    return f"{_TCP} or udp port {host_port(plan.server)[1]}"
 
 
 def measure_over(

@@ -110,7 +110,7 @@ def host_port(text: str) -> tuple[str, int]:
     return match["host"].strip("[]") or "127.0.0.1", int(match["port"])
 
 
-def _is_line(text: str) -> bool:
+def is_line(text: str) -> bool:
     """Return whether an address names a serial line or a stream."""
     return text.startswith(_SERIAL) or stream_address(text) is not None
 
@@ -160,7 +160,7 @@ def latency_server(listen: Sequence[str]) -> tuple[MeasureServer, str]:
     InputError
         If it cannot listen there.
     """
-    if len(listen) != 1 or _is_line(listen[0]):
+    if len(listen) != 1 or is_line(listen[0]):
         raise InputError(f"{', '.join(listen)}: a test of latency needs one HOST:PORT")
     made = LatencyServer(host_port(listen[0]))
     return made, host_port_text(*made.address)
@@ -208,14 +208,14 @@ def _wtcp_server(listen: Sequence[str], folder: Path | None, options: TransportO
 
 def _host_alone(protocol: ProtocolName, server: str) -> tuple[str, int]:
     """Return the numerical address of a server; refuse a serial line."""
-    if _is_line(server):
+    if is_line(server):
         raise _not_serial(protocol, server)
     return resolved(*host_port(server))
 
 
 def _one_address(protocol: ProtocolName, listen: Sequence[str]) -> tuple[str, int]:
     """Return the only address of a server; refuse several addresses and lines."""
-    if len(listen) != 1 or _is_line(listen[0]):
+    if len(listen) != 1 or is_line(listen[0]):
         raise _not_serial(protocol, ", ".join(listen))
     return host_port(listen[0])
 
@@ -240,7 +240,7 @@ def _centaurus_server(
     listen: Sequence[str], folder: Path | None, options: TransportOptions
 ) -> tuple[MeasureServer, str]:
     config = options.config(REQUEST, GOODBYE, HELLO)
-    if len(listen) == 1 and not _is_line(listen[0]):
+    if len(listen) == 1 and not is_line(listen[0]):
         worker = UdpWorker(config, random_bytes=os.urandom)
         endpoint = UdpEndpoint(worker, bind=host_port(listen[0]))
         return CentaurusServer(endpoint, folder=folder), host_port_text(*endpoint.address)
@@ -251,7 +251,7 @@ def _centaurus_server(
 
 
 def _lines(listen: Sequence[str], baud: int) -> list[Line]:
-    if not all(map(_is_line, listen)):
+    if not all(map(is_line, listen)):
         raise InputError(f"{', '.join(listen)}: give either one HOST:PORT or lines, not both")
     lines: list[Line] = []
     with contextlib.ExitStack() as opened:

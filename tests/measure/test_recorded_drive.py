@@ -243,6 +243,16 @@ def test_a_recorded_plan_that_was_interrupted_is_continued(tmp_path: Path) -> No
     assert re.search(r"reply +64 B +600 ", again.stdout)
 
 
+@pytest.mark.parametrize("capture", [(), pytest.param(("--capture", "-i", "lo"), marks=pytest.mark.root)])
+def test_a_drive_over_a_line_is_recorded(capture: tuple[str, ...], tmp_path: Path) -> None:
+    folder, line = tmp_path / "drive", f"unix:{tmp_path / 'line'}"
+    with serving("centauruscomm", listen=line), devices(tmp_path / "ports") as (ports, _):
+        run(*_plan("centauruscomm", line, folder, 5), *ports, *capture, timeout=PATIENCE_S)
+    assert [row["outcome"] for row in _rows(folder)] == ["ok"] * 10
+    assert (folder / "mobile" / "radio-0.jsonl").exists()
+    assert (folder / "mobile" / "tcp-0.pcap").exists() == bool(capture)
+
+
 def test_two_measurements_do_not_share_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "drive"
     with serving("tcp") as server, devices(tmp_path / "ports") as (ports, _):
