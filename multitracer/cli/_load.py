@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from multitracer.measure.latency import LatencyResult
     from multitracer.tables import Document, Table
 
+OF_CENTAURUSCOMM = ("key_file", "extensions", "baud")
+NO_EFFECT_ON_LATENCY = "has no effect on a test of latency; omit it"
 _OF_TRANSACTIONS = (
-    "vary", "sizes", "sessions", "request_size", "reply_size", "connection", "timeout", "plan_file", "key_file",
-    "extensions", "baud", "over",
+    "vary", "sizes", "sessions", "request_size", "reply_size", "connection", "timeout", "plan_file",
+    *OF_CENTAURUSCOMM, "over", "speed", "virtual", "seed", "tcp_profile", "trace", "at_end",
 )  # fmt: skip
 """Options of `measure run` that only transactions have."""
 _OF_DRIVES = ("modem", "gps", "interface", "capture")
@@ -59,8 +61,8 @@ def load_options(function: Callable[..., object]) -> Callable[..., object]:
         ),
         click.option(
             "--duration", type=click.IntRange(1, 86_400), metavar="S",
-            help="iperf3 and --latency: seconds for each direction; --latency ends sooner where the result is "
-                "stable. Default: 10, with --latency 20.",
+            help="iperf3 and --latency: seconds for each direction; --latency takes at most 110, and ends sooner "
+                "where the result is stable. Default: 10, with --latency 20.",
         ),
         click.option(
             "--latency", is_flag=True,
@@ -101,18 +103,20 @@ class Load:
         """
         is_load = protocol == "iperf3"
         if not is_load and not self.latency:
-            _refuse(_OF_LOADS, "needs --protocol iperf3 or --latency")
+            refuse(_OF_LOADS, "needs --protocol iperf3 or --latency")
             return False
         if is_load and self.latency:
             raise click.UsageError("--latency has a server of its own; omit --protocol iperf3")
         if protocol not in (None, "iperf3"):
             raise click.UsageError(f"--latency does no transactions; omit --protocol {protocol}")
-        _refuse(_OF_TRANSACTIONS, f"has no effect on {'iperf3' if is_load else 'a test of latency'}; omit it")
-        _refuse(
+        refuse(_OF_TRANSACTIONS, "has no effect on iperf3; omit it" if is_load else NO_EFFECT_ON_LATENCY)
+        refuse(
             _OF_DRIVES, "records transactions; `multitracer capture -o DIR -- multitracer measure run …` records a load"
         )
         if self.latency and self.udp_bps is not None:
             raise click.UsageError("--udp needs --protocol iperf3; a test of latency loads the path with TCP")
+        if self.latency:
+            _check_duration(self.duration)
         if server is None:
             raise click.UsageError("no server was given; add --server HOST:PORT")
         return True
@@ -126,7 +130,24 @@ class Load:
         click.echo(f"the session was written to {folder}")
 
 
-def _refuse(names: Iterable[str], why: str) -> None:
+def _check_duration(duration_s: int | None) -> None:
+    from multitracer.measure.latency import MAX_DURATION_S
+
+    if duration_s is not None and duration_s > MAX_DURATION_S:
+        raise click.UsageError(
+            f"--duration must be at most {MAX_DURATION_S} with --latency, because the server ends a longer test; most "
+            "are stable after 20 s"
+        )
+
+
+def refuse(names: Iterable[str], why: str) -> None:
+    """Raise an error that names the first of these options that the user gave, and why it may not be given.
+
+    Raises
+    ------
+    UsageError
+        If one was given.
+    """
     context = click.get_current_context()
     for parameter in context.command.params:
         if parameter.name in names and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE:

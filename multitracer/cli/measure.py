@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from multitracer.cli._load import Load, load_options
+from multitracer.cli._load import NO_EFFECT_ON_LATENCY, OF_CENTAURUSCOMM, Load, load_options, refuse
 from multitracer.cli._measure import DriveRecorder, Over, over_options, recording_options
 from multitracer.cli._messages import warn
 from multitracer.cli._options import CommandGroup, FiniteRange, common_options, examples
@@ -125,6 +125,7 @@ def serve(
     if latency == (protocol is not None) or (latency and folder is not None):
         raise click.UsageError("give either --protocol NAME, or --latency, which records nothing, without -o")
     if protocol is None:
+        refuse(OF_CENTAURUSCOMM, NO_EFFECT_ON_LATENCY)
         made, where = latency_server(listen)
     else:
         made, where = server(protocol, listen, folder=folder, options=_options(**options))

@@ -21,9 +21,9 @@ from typing import IO, TYPE_CHECKING, Literal
 
 from multitracer.errors import InputError, RemoteProtocolError
 from multitracer.manifest import Measurement
-from multitracer.measure.endpoint import SteadyClock, resolved
+from multitracer.measure.endpoint import SteadyClock, resolved, socket_address
 from multitracer.measure.exchange import ECHO, FILL, LOAD, PROBE, MessageReader, Words, encode, tcp_info
-from multitracer.measure.latency_server import fill, shorten_buffer
+from multitracer.measure.latency_server import LONGEST_S, fill, shorten_buffer
 from multitracer.measure.responsiveness import INTERVAL_NS, MAX_CONNECTIONS, Probe, WorkingConditions, probes_per_s
 from multitracer.measure.transports import host_port
 from multitracer.units import NS_PER_S
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 LOG = "latency.jsonl"
 DURATION_S = 20
+MAX_DURATION_S = LONGEST_S - 10
+"""Longest time of a direction: the server, to which the first connection may come late, ends it after `LONGEST_S`."""
 _FORMAT_VERSION = 1
 _CHUNK_BYTES = 262_144
 _IDLE_NS = 3 * NS_PER_S
@@ -174,7 +176,7 @@ class _Connection:
         self.socket.setblocking(False)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         shorten_buffer(self.socket)
-        if (number := self.socket.connect_ex(address)) not in (0, errno.EINPROGRESS):
+        if (number := self.socket.connect_ex(socket_address(address))) not in (0, errno.EINPROGRESS):
             self.socket.close()
             raise OSError(number, os.strerror(number))
 
@@ -324,6 +326,7 @@ class _Tester:
                 raise ConnectionError(f"nothing of the load arrived for {_OVER_NS // NS_PER_S} s")
         result = self._result(direction, conditions.newest_probes, conditions)
         self.close()
+        self._taken(direction)  # handshakes whose request has no answer yet: they are none of the next direction
         if not result.round_trips:
             raise ConnectionError("no round trip ended while the path was loaded")
         return result

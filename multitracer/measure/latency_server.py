@@ -25,7 +25,7 @@ _FILL_BYTES = 16_384
 """Body of one part of a load: what may stand before an answer that is due (not measured)."""
 _NOT_SENT_BYTES = 16_384
 """Octets that a socket holds beyond what TCP may send: an answer must not wait in the sender's own buffer."""
-_LONGEST_NS = 120 * NS_PER_S
+LONGEST_S = 120
 """Time after which a connection carries no more load."""
 _MOST_UNSENT_BYTES = 64 << 10
 _NOBODY = 0
@@ -59,7 +59,7 @@ class LoadDialogue:
         self._records = records
         self._clock = clock
         self._load = load
-        self._ends_ns = clock() + _LONGEST_NS
+        self._ends_ns = clock() + LONGEST_S * NS_PER_S
         self._reader = MessageReader()
         self._is_source = False
         self._unsent = b""
@@ -90,7 +90,7 @@ class LoadDialogue:
             If the client violates the exchange, or the test lasts too long.
         """
         if self._clock() >= self._ends_ns:
-            raise RemoteProtocolError(f"a test may last {_LONGEST_NS // NS_PER_S} s")
+            raise RemoteProtocolError(f"a test may last {LONGEST_S} s")
         for words in self._reader.feed(octets):
             self.messages += 1
             self.has_asked = True

@@ -268,7 +268,12 @@ def test_hostile_results_of_a_server_are_unknown_or_text_and_no_more(tmp_path: P
         (("--protocol", "iperf3", "--latency"), "omit --protocol iperf3"),
         (("--latency", "--udp", "5M"), "--udp needs --protocol iperf3"),
         (("--latency", "--over", "cdpd"), "--over has no effect on a test of latency"),
+        (("--latency", "--virtual"), "--virtual has no effect on a test of latency"),
+        (("--protocol", "iperf3", "--seed", "3"), "--seed has no effect on iperf3; omit it"),
+        (("--protocol", "iperf3", "--errors", "trace.bin"), "--errors has no effect on iperf3; omit it"),
+        (("--protocol", "iperf3", "--tcp-profile", "1999"), "--tcp-profile has no effect on iperf3; omit it"),
         (("--latency", "--protocol", "tcp"), "omit --protocol tcp"),
+        (("--latency", "--duration", "111"), "--duration must be at most 110 with --latency"),
     ],
 )
 def test_options_that_do_not_belong_together_are_told(more: tuple[str, ...], words: str, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import pytest
 import multitracer as mt
 from multitracer.measure.exchange import ECHO, FILL, LOAD, PROBE, MessageReader, Words, encode
 from tests.cli.program import COMMAND, ENVIRONMENT, call
+from tests.measure.relay import Relay
 from tests.netns import Namespaces, namespaces
 
 if TYPE_CHECKING:
@@ -66,11 +67,11 @@ def _slow_path() -> Iterator[Namespaces]:
 
 
 @contextlib.contextmanager
-def _served(hosts: Namespaces) -> Iterator[None]:
-    argv = [*COMMAND, "measure", "serve", "--latency", "--listen", "10.0.2.2:5100"]
+def _served(hosts: Namespaces, where: str = "10.0.2.2:5100") -> Iterator[None]:
+    argv = [*COMMAND, "measure", "serve", "--latency", "--listen", where]
     with hosts.start("b", *argv, stdout=subprocess.PIPE, env=ENVIRONMENT) as child:
         assert child.stdout is not None
-        assert child.stdout.readline() == "the latency server listens at 10.0.2.2:5100\n"
+        assert child.stdout.readline() == f"the latency server listens at {where}\n"
         try:
             yield
         finally:
@@ -146,15 +147,48 @@ def test_working_round_trips_and_rates_are_those_that_other_programs_find(tmp_pa
     assert {"up loaded", "down connect"} < set(session.table("application", "pings")["series"])
 
 
-def _iperf3_rates_bps(hosts: Namespaces, folder: Path) -> dict[str, list[float]]:
-    """Return what iperf3 measures in each direction on the same path, by itself and through `measure run`."""
-    if shutil.which("iperf3") is None:
-        return {"up": [], "down": []}
+@pytest.mark.root
+@pytest.mark.slow
+@pytest.mark.realtime
+@pytest.mark.skipif(not (shutil.which("irtt") and shutil.which("iperf3")), reason="irtt or iperf3 is not installed")
+def test_round_trips_beside_a_load_of_iperf3_are_those_that_irtt_finds(tmp_path: Path) -> None:
+    """To the test of latency the path of another's load is the idle one: each round trip takes the full buffer."""
+    folder, irtt = tmp_path / "latency", tmp_path / "irtt.json"
+    with _slow_path() as hosts, _served(hosts):
+        _start_iperf3_server(hosts)
+        hosts.start("b", "irtt", "server", "-b", "10.0.2.2", stdout=subprocess.DEVNULL)
+        load = ("--protocol", "iperf3", "--server", "10.0.2.2:5201", "--udp", "14M", "--direction", "up")
+        argv = (*COMMAND, "measure", "run", *load, "--duration", "40", "-o", str(tmp_path / "load"))
+        loading = hosts.start("a", *argv, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
+        pinging = ("irtt", "client", "-i", "20ms", "-d", "60s", "-q", "-o", str(irtt), "10.0.2.2")
+        other = hosts.start("a", *pinging, stdout=subprocess.DEVNULL)
+        time.sleep(8)  # 4 Mbit/s more than the path carries fill the buffer of 10 Mbit in 2.5 s
+        testing = hosts.start("a", *COMMAND, *_run("10.0.2.2:5100", folder), stderr=subprocess.DEVNULL, env=ENVIRONMENT)
+        _wait_for(folder / "latency.jsonl", b'"result": {"phase": "idle"')
+        assert loading.poll() is None, "the load was over before the test"
+        testing.terminate()
+        other.send_signal(signal.SIGINT)
+        other.wait(30)
+    probes = [line for line in _lines(folder) if line.get("phase") == "idle"]
+    window = min(line["time_ns"] for line in probes), max(line["time_ns"] + line["rtt_ns"] for line in probes)
+    found_s = _results(folder)["idle"]["rtt_s"]
+    assert found_s > 0.9, "the buffer is not full, so nothing is shown"
+    assert found_s == pytest.approx(_median_s(_of_irtt(irtt), window), rel=0.05)
+
+
+def _start_iperf3_server(hosts: Namespaces) -> None:
     hosts.start("b", "iperf3", "--server", stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 20
     while not hosts.run("b", "ss", "-Hltn", "sport = :5201").stdout:
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def _iperf3_rates_bps(hosts: Namespaces, folder: Path) -> dict[str, list[float]]:
+    """Return what iperf3 measures in each direction on the same path, by itself and through `measure run`."""
+    if shutil.which("iperf3") is None:
+        return {"up": [], "down": []}
+    _start_iperf3_server(hosts)
     own = {
         direction: json.loads(hosts.run("a", "iperf3", "-c", "10.0.2.2", "-J", "-t", "8", *more).stdout)
         for direction, more in (("up", ()), ("down", ("-R",)))
@@ -172,8 +206,32 @@ def _iperf3_rates_bps(hosts: Namespaces, folder: Path) -> dict[str, list[float]]
     }
 
 
+def test_probe_that_is_open_when_a_direction_ends_is_none_of_the_next(tmp_path: Path) -> None:
+    """A relay holds what it passes on, so that at the end of the upload requests are on their way."""
+    with loopback_server() as (server, _), Relay("tcp", server, delay_s=0.15) as relay:
+        call(*_run(relay.address, tmp_path))
+    begin_ns = _window(tmp_path, "down")[0]
+    probes = [line for line in _lines(tmp_path) if "probe" in line]
+    assert {line["phase"] for line in probes} == {"idle", "up", "down"}
+    assert all((line["time_ns"] >= begin_ns) == (line["phase"] == "down") for line in probes)
+
+
+@pytest.mark.root
+@pytest.mark.slow
+def test_link_local_address_is_measured_through_its_interface(tmp_path: Path) -> None:
+    with namespaces("a", "b") as hosts:
+        hosts.join("a", "b", network="10.0.1")
+        for label, device, address in (("a", "to-b", "fe80::1/64"), ("b", "to-a", "fe80::2/64")):
+            hosts.run(label, "sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=0")
+            hosts.run(label, "ip", "-6", "address", "add", address, "dev", device, "nodad")
+        with _served(hosts, "[::]:5100"):
+            hosts.run("a", *COMMAND, *_run("[fe80::2%to-b]:5100", tmp_path), env=ENVIRONMENT)
+    assert list(_results(tmp_path)) == ["idle", "up", "down"]
+
+
 @contextlib.contextmanager
-def _loopback_server() -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def loopback_server() -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Start a server of tests of latency; yield its address, and the program."""
     argv = [*COMMAND, "measure", "serve", "--latency", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as child:
         assert child.stdout is not None
@@ -189,7 +247,7 @@ def _run(server: str, folder: Path, *more: str) -> list[str]:
 
 @pytest.mark.slow
 def test_finished_test_is_told_again_and_an_interrupted_one_begins_anew(tmp_path: Path) -> None:
-    with _loopback_server() as (server, _):
+    with loopback_server() as (server, _):
         first = call(*_run(server, tmp_path, "--direction", "down")).stdout
         assert call(*_run(server, tmp_path, "--direction", "down")).stdout == first
         log = (tmp_path / "latency.jsonl").read_bytes()
@@ -203,7 +261,7 @@ def test_finished_test_is_told_again_and_an_interrupted_one_begins_anew(tmp_path
 
 @pytest.mark.slow
 def test_server_that_vanishes_ends_the_test_with_the_reason(tmp_path: Path) -> None:
-    with _loopback_server() as (server, child):
+    with loopback_server() as (server, child):
         argv = [*COMMAND, *_run(server, tmp_path / "run", "--duration", "60")]
         with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as client:
             _wait_for(tmp_path / "run" / "latency.jsonl", b'"interval": "up"')
@@ -300,7 +358,7 @@ def _ask_and_never_read(connection: socket.socket) -> None:
 
 @pytest.mark.slow
 def test_client_that_reads_no_answers_is_closed_and_another_is_served(tmp_path: Path) -> None:
-    with _loopback_server() as (server, child):
+    with loopback_server() as (server, child):
         host, port = server.split(":")
         with (
             socket.create_connection((host, int(port)), 30) as greedy,
@@ -319,7 +377,7 @@ def test_client_that_reads_no_answers_is_closed_and_another_is_served(tmp_path: 
 
 
 def test_probe_among_a_load_is_answered_in_it() -> None:
-    with _loopback_server() as (server, _):
+    with loopback_server() as (server, _):
         host, port = server.split(":")
         with socket.create_connection((host, int(port)), 30) as connection:
             connection.sendall(encode(Words(LOAD, 0, 0, 0, 0, b"")))
@@ -339,3 +397,13 @@ def test_probe_among_a_load_is_answered_in_it() -> None:
 )
 def test_server_is_of_one_kind(more: tuple[str, ...]) -> None:
     assert "give either --protocol NAME, or --latency" in call("measure", "serve", *more, status=2).stderr
+
+
+@pytest.mark.parametrize("more", [("--key-file", "key"), ("--extension", "path-mtu"), ("--baud", "9600")])
+def test_options_of_centauruscomm_are_refused_by_a_server_of_latency(
+    more: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "key").write_text("a secret of 16 bytes and more")
+    told = call("measure", "serve", "--latency", "--listen", "127.0.0.1:0", *more, status=2).stderr
+    assert f"{more[0]} has no effect on a test of latency; omit it" in " ".join(told.split())
