@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from multitracer.measure.iperf3 import Direction
-    from multitracer.measure.latency import LatencyResult
+    from multitracer.manifest import Manifest
+    from multitracer.measure.iperf3 import Direction, LoadPlan
+    from multitracer.measure.latency import LatencyPlan, LatencyResult
     from multitracer.tables import Document, Table
 
 OF_CENTAURUSCOMM = ("key_file", "extensions", "baud")
@@ -123,10 +124,13 @@ class Load:
 
     def measure(self, server: str, labels: dict[str, str], folder: Path) -> None:
         """Do the tests that the folder does not have yet, and print what they found."""
-        if self.latency:
-            _measure_latency(self, server, labels, folder)
-        else:
-            _measure_load(self, server, labels, folder)
+        from multitracer.manifest import private_recording
+
+        with private_recording(folder):
+            if self.latency:
+                _measure_latency(self, server, labels, folder)
+            else:
+                _measure_load(self, server, labels, folder)
         click.echo(f"the session was written to {folder}")
 
 
@@ -154,12 +158,20 @@ def refuse(names: Iterable[str], why: str) -> None:
             raise click.UsageError(f"{parameter.opts[0]} {why}")
 
 
+def _opened(plan: LoadPlan | LatencyPlan, folder: Path) -> Manifest:
+    """Return the manifest of the folder, which names the recording during which the test runs."""
+    from multitracer.measure.live_logs import RunningRecording
+    from multitracer.measure.run import client_manifest, opened
+
+    return opened(plan, folder, client_manifest(folder, recording=RunningRecording.of_environment()))
+
+
 def _measure_load(load: Load, server: str, labels: dict[str, str], folder: Path) -> None:
     from multitracer.measure.iperf3 import DURATION_S, LoadPlan, log_name, run_load
-    from multitracer.measure.run import note_files, opened
+    from multitracer.measure.run import note_files
 
     plan = LoadPlan(server, load.duration or DURATION_S, load.directions, load.udp_bps, labels)
-    manifest = opened(plan, folder)
+    manifest = _opened(plan, folder)
     for direction in run_load(plan, folder):
         _tell(f"{_UPWARD[direction]} for {plan.duration_s} s")
     names = [log_name(direction) for direction in plan.directions]
@@ -213,10 +225,10 @@ def _total(sums: Table, name: str, reporter: str) -> float | None:
 
 def _measure_latency(load: Load, server: str, labels: dict[str, str], folder: Path) -> None:
     from multitracer.measure.latency import DURATION_S, LOG, LatencyPlan, run_latency
-    from multitracer.measure.run import note_files, opened
+    from multitracer.measure.run import note_files
 
     plan = LatencyPlan(server, load.duration or DURATION_S, load.directions, labels)
-    manifest = opened(plan, folder)
+    manifest = _opened(plan, folder)
     rows = []
     for result in run_latency(plan, folder):
         rows.append(_latency_row(result))

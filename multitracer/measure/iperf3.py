@@ -32,7 +32,11 @@ _PATIENCE_S = 30
 """Time after a test's end until it must be over: buffers of many seconds drain meanwhile."""
 _END_S = 5
 """Time in which iperf3 writes what it knows when it is interrupted."""
-_MOST_JSON_BYTES = 64 << 20
+_MOST_JSON_BYTES = 32 << 20
+"""What the reader of iperf3's logs takes."""
+_INTERVALS_S = 3600
+"""Longest test with an interval for each second, of some 700 bytes; that of a day has one for each 24 s (iperf3 takes
+60 s at most)."""
 _MOST_ERROR = 200
 _REFUSED = re.compile(r"unable to connect|refused|timed out|no route|unreachable", re.IGNORECASE)
 
@@ -86,8 +90,8 @@ def run_load(plan: LoadPlan, folder: Path) -> Iterator[Direction]:
     host, port = resolved(*host_port(plan.server))
     for direction in left:
         yield direction
-        printed = _run([program, *_arguments(plan, host, port, direction)], plan.duration_s)
-        error = _error_in(printed)
+        printed, complaint = _run([program, *_arguments(plan, host, port, direction)], plan.duration_s)
+        error = _error_in(printed, complaint)
         _write(folder / log_name(direction, failed=error is not None), printed, error)
         if error is not None:
             raise InputError(f"{plan.server}: {error}; {_remedy(error, port)}")
@@ -98,36 +102,37 @@ def _arguments(plan: LoadPlan, host: str, port: int, direction: Direction) -> li
     udp = [] if plan.udp_bps is None else ["--udp", "--bitrate", str(plan.udp_bps)]
     return [
         "--client", host, "--port", str(port), "--json", "--time", str(plan.duration_s),
-        "--connect-timeout", str(_CONNECT_MS), *udp, *(["--reverse"] if direction == "down" else []),
+        "--interval", str(max(1, plan.duration_s // _INTERVALS_S)), "--connect-timeout", str(_CONNECT_MS), *udp,
+        *(["--reverse"] if direction == "down" else []),
     ]  # fmt: skip
 
 
-def _run(argv: list[str], duration_s: int) -> bytes:
-    """Return what iperf3 printed; interrupt it if it does not end."""
-    child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+def _run(argv: list[str], duration_s: int) -> tuple[bytes, bytes]:
+    """Return what iperf3 printed, and what it complained of; interrupt it if it does not end."""
+    child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         for number, patience_s in (
             (signal.SIGINT, duration_s + _CONNECT_MS / 1000 + _PATIENCE_S),
             (signal.SIGKILL, _END_S),
         ):
             try:
-                return child.communicate(timeout=patience_s)[0]
+                return child.communicate(timeout=patience_s)
             except subprocess.TimeoutExpired:
                 child.send_signal(number)
-        return child.communicate()[0]
+        return child.communicate()
     finally:
         child.kill()
         child.wait()
 
 
-def _error_in(printed: bytes) -> str | None:
+def _error_in(printed: bytes, complaint: bytes) -> str | None:
     """Return why the output is no complete test; None if it is one."""
     if len(printed) > _MOST_JSON_BYTES:
         return f"iperf3 printed more than {_MOST_JSON_BYTES >> 20} MB"
     try:
         document = json.loads(printed)
     except (ValueError, RecursionError):
-        return f"iperf3 failed: {_shown(printed.decode('utf-8', 'replace')) or 'it printed nothing'}"
+        return f"iperf3 failed: {_shown((complaint or printed).decode('utf-8', 'replace')) or 'it printed nothing'}"
     if not isinstance(document, dict):
         return "iperf3 printed no test"
     if (error := document.get("error")) is not None:

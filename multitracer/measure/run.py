@@ -204,10 +204,7 @@ def carry_out(  # noqa: PLR0913  # as `run_virtual`
     InputError
         If the folder belongs to another session, or the server does not answer.
     """
-    if about is None and recording is not None:
-        about = client_manifest(folder)
-        about.more[RECORDED_AT] = recording.host.name
-    manifest = opened(plan, folder, about)
+    manifest = opened(plan, folder, about or client_manifest(folder, recording=recording))
     with contextlib.closing(MeasureJournal(folder, plan, lasting=lasting)) as journal:
         if is_left(plan, journal):
             with contextlib.closing(connect(secrets.randbits(64))) as client:
@@ -258,7 +255,7 @@ def tell(journal: MeasureJournal, plan: MeasurementPlan, progress: Progress) -> 
     progress(len(journal.outcomes), journal.dropped, plan.count)
 
 
-def opened(plan: MeasurementPlan | LoadPlan | LatencyPlan, folder: Path, about: Manifest | None = None) -> Manifest:
+def opened(plan: MeasurementPlan | LoadPlan | LatencyPlan, folder: Path, about: Manifest) -> Manifest:
     """Return the folder's manifest; make folder and manifest if they do not exist.
 
     Raises
@@ -271,8 +268,6 @@ def opened(plan: MeasurementPlan | LoadPlan | LatencyPlan, folder: Path, about: 
         entries = {entry.name for entry in folder.iterdir()} - {f"{MANIFEST}.tmp"}
     except OSError as error:
         raise InputError(f"{folder}: cannot use this folder: {error.strerror}; name another folder") from error
-    if about is None:
-        about = client_manifest(folder)
     about.variables.measurement = plan.measurement()
     about.variables.more |= plan.labels
     if not entries:
@@ -285,9 +280,14 @@ def opened(plan: MeasurementPlan | LoadPlan | LatencyPlan, folder: Path, about: 
     return manifest
 
 
-def client_manifest(folder: Path, host: str = HOST) -> Manifest:
-    """Return the manifest of a new measurement whose client is a host with this name."""
-    return Manifest(folder.resolve().name, created_ns=time.time_ns(), hosts={host: Host(role=Role.CLIENT)})
+def client_manifest(folder: Path, host: str = HOST, *, recording: RunningRecording | None = None) -> Manifest:
+    """Return the manifest of a new measurement whose client is a host with this name.
+
+    `recording` is the recording during which it runs, whose host the manifest names.
+    """
+    more = {} if recording is None else {RECORDED_AT: recording.host.name}
+    hosts = {host: Host(role=Role.CLIENT)}
+    return Manifest(folder.resolve().name, created_ns=time.time_ns(), hosts=hosts, more=more)
 
 
 def note_files(manifest: Manifest, folder: Path, names: list[str]) -> None:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
+import stat
 import struct
 import subprocess
+import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import multitracer as mt
-from multitracer.manifest import changed_files, read_manifest
-from tests.cli.program import COMMAND, ENVIRONMENT, call
+from multitracer.manifest import RECORDED_AT, changed_files, read_manifest
+from tests.cli.program import COMMAND, ENVIRONMENT, call, run
+from tests.measure.test_latency import loopback_server
 from tests.narrowed import known
 
 if TYPE_CHECKING:
@@ -79,12 +83,50 @@ def test_both_directions_are_logs_of_iperf3_whose_rates_are_printed(tmp_path: Pa
 def test_udp_has_loss_and_jitter_and_works_over_ipv6(tmp_path: Path) -> None:
     with _server("::1") as (server, _):
         said = call(*_run(server, tmp_path / "load", "--duration", "1", "--udp", "2M", "--direction", "down"))
-    heading, line = said.stdout.splitlines()[:2]
-    assert heading.split()[-4:] == ["lost", "jitter", "RTT", "median"]
-    assert line.split()[:3] == ["download", *line.split()[1:3]]
-    assert float(line.split()[1]) == pytest.approx(2, rel=0.1)
-    assert line.split()[2] == "Mbit/s"
-    assert "0 %" in line
+    document = json.loads((tmp_path / "load" / "iperf3-down.json").read_text())
+    assert document["start"]["test_start"]["protocol"] == "UDP"
+    assert document["start"]["test_start"]["reverse"] == 1
+    assert {each["remote_host"] for each in document["start"]["connected"]} == {"::1"}
+    assert document["end"]["sum"]["packets"] > 0
+    sums = mt.open(tmp_path / "load").table("application", "application_sums")
+    (row,) = sums[sums["reporter"] == "receiver"].to_dict("records")
+    assert row["rate_bps"] == pytest.approx(2e6, rel=0.1)
+    assert row["lost_packets"] == document["end"]["sum"]["lost_packets"]
+    assert row["jitter_s"] == pytest.approx(document["end"]["sum"]["jitter_ms"] / 1e3)
+    shown = re.fullmatch(
+        r"direction +rate +sent +sent again +lost +jitter +RTT median\n"
+        r"download +(?P<rate>[\d.]+) Mbit/s +[\d.]+ Mbit/s +- +(?P<lost>[\d.]+) % +(?P<jitter>[\d.]+) ms +-",
+        "\n".join(said.stdout.splitlines()[:2]),
+    )
+    assert shown is not None, said.stdout
+    assert float(shown["rate"]) == pytest.approx(row["rate_bps"] / 1e6, rel=0.05)
+    assert float(shown["lost"]) == pytest.approx(100 * row["lost_packets"] / row["packets"], abs=0.1)
+    assert float(shown["jitter"]) == pytest.approx(1e3 * row["jitter_s"], rel=0.1, abs=0.001)
+
+
+@needs_iperf3
+@pytest.mark.root
+@pytest.mark.parametrize("kind", ["iperf3", "latency"])
+def test_load_measured_as_root_is_private_and_belongs_to_who_called_sudo(kind: str, tmp_path: Path) -> None:
+    folder = tmp_path / "load"
+    sudo: dict[str, Any] = {"env": ENVIRONMENT | {"SUDO_UID": "4321", "SUDO_GID": "8765"}, "umask": 0o022}
+    with _server() if kind == "iperf3" else loopback_server() as (server, _):
+        test = ("--protocol", "iperf3") if kind == "iperf3" else ("--latency",)
+        more = ("--duration", "1", "--direction", "down")
+        run("measure", "run", *test, "--server", server, "-o", folder, *more, **sudo)
+    made = [path.stat() for path in (folder, *folder.rglob("*"))]
+    assert len(made) == 3
+    assert {(each.st_uid, each.st_gid) for each in made} == {(4321, 8765)}
+    assert {stat.S_IMODE(each.st_mode) for each in made} == {0o700, 0o600}
+
+
+@needs_iperf3
+def test_load_inside_a_recording_names_the_host_whose_clock_it_has(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    with _server() as (server, _):
+        inside = [*COMMAND, *_run(server, folder / "load", "--duration", "1", "--direction", "down")]
+        run("capture", "-o", folder, "--plain", "--with", "host_clock", "--", *inside)
+    assert known(read_manifest(folder / "load")).more[RECORDED_AT] == "mobile"
 
 
 @needs_iperf3
@@ -159,6 +201,47 @@ def test_old_version_without_some_fields_has_unknown_values(tmp_path: Path, monk
     _install(tmp_path, _OLD, monkeypatch)
     said = call(*_run("127.0.0.1:5201", tmp_path / "load", "--direction", "up"))
     assert said.stdout.splitlines()[1].split() == ["upload", "-", "1.0", "Mbit/s", "-", "-", "-", "-"]
+
+
+def test_warning_beside_the_result_is_no_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    warning = "echo 'warning: this system has no high-resolution clock' >&2\n"
+    _install(tmp_path, _OLD.replace("cat", f"{warning}cat", 1), monkeypatch)
+    call(*_run("127.0.0.1:5201", tmp_path / "load", "--direction", "up"))
+    assert json.loads((tmp_path / "load" / "iperf3-up.json").read_text())["start"]["version"] == "iperf 3.0.11"
+
+
+def test_reason_that_is_no_json_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _install(
+        tmp_path, "#!/bin/sh\necho '{\"start\": {'\necho 'libiperf.so.0: no such file' >&2\nexit 127\n", monkeypatch
+    )
+    told = call(*_run("127.0.0.1:5201", tmp_path / "load"), status=1).stderr
+    assert "iperf3 failed: libiperf.so.0: no such file;" in told
+
+
+_DAY = f"""#!{sys.executable}
+import json, sys
+option = dict(zip(sys.argv, sys.argv[1:]))
+seconds, step = int(option["--time"]), int(option.get("--interval", 1))
+counts = {{"socket": 5, "bytes": 125000, "bits_per_second": 1e6, "retransmits": 0, "snd_cwnd": 100000, "rtt": 9000}}
+filler = {{f"further_{{n}}": 123456.789 for n in range(20)}}
+rows = [{{"start": at, "end": at + step, "seconds": step, **counts, **filler}} for at in range(0, seconds, step)]
+whole = {{"start": 0, "end": seconds, "seconds": seconds, **counts}}
+ends = {{"socket": 5, "local_host": "127.0.0.1", "local_port": 1, "remote_host": "127.0.0.1", "remote_port": 5201}}
+json.dump({{
+    "start": {{"connected": [ends], "timestamp": {{"timesecs": 1700000000}}, "cookie": "x",
+              "test_start": {{"protocol": "TCP", "reverse": 0}}}},
+    "intervals": [{{"streams": [row], "sum": row}} for row in rows],
+    "end": {{"streams": [{{"sender": whole, "receiver": whole}}]}},
+}}, sys.stdout)
+"""
+"""A program that prints, as iperf3 does, a record of some 700 bytes twice for each interval; nobody waits a day."""
+
+
+def test_log_of_a_day_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _install(tmp_path, _DAY, monkeypatch)
+    said = call(*_run("127.0.0.1:5201", tmp_path / "load", "--direction", "up", "--duration", "86400"))
+    assert said.stdout.splitlines()[1].split()[:3] == ["upload", "1.0", "Mbit/s"]
+    assert len(mt.open(tmp_path / "load").table("application", "application_rate")) == 3600
 
 
 @pytest.mark.parametrize(
