@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import re
 import socket
+import stat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -86,6 +88,25 @@ def _socket(where: StreamAddress) -> socket.socket:
         raise PreflightError(f"{where.text}: this system has no such sockets ({error.strerror})") from error
 
 
+def _bind(listener: socket.socket, where: StreamAddress) -> None:
+    """Bind a listening socket; the file of a Unix socket that a killed server left is replaced."""
+    try:
+        listener.bind(where.address)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE or not isinstance(where.address, str) or not _is_left(where):
+            raise
+        Path(where.address).unlink()
+        listener.bind(where.address)
+
+
+def _is_left(where: StreamAddress) -> bool:
+    """Return whether the file of a Unix socket is there, and nobody listens at it."""
+    with _socket(where) as probe:
+        probe.setblocking(False)
+        is_refused = probe.connect_ex(where.address) == errno.ECONNREFUSED  # as at a file that is no socket
+    return is_refused and stat.S_ISSOCK(os.lstat(str(where.address)).st_mode)
+
+
 class StreamLine(OctetLine):
     """A connected stream socket as a line.
 
@@ -144,7 +165,7 @@ class ListeningLine:
         self._slave: StreamLine | None = None
         self._listener = _socket(where)
         try:
-            self._listener.bind(where.address)
+            _bind(self._listener, where)
             self._listener.listen(1)
         except OSError as error:
             self._listener.close()

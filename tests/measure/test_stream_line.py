@@ -114,6 +114,28 @@ def test_two_programs_measure_over_two_unix_sockets_at_a_time(tmp_path: Path) ->
     assert not (tmp_path / "b").exists()
 
 
+def test_server_that_was_killed_begins_again_at_its_socket(tmp_path: Path) -> None:
+    address = f"unix:{tmp_path / 'line'}"
+    argv = [*COMMAND, "measure", "serve", "--protocol", "centauruscomm", "--listen", address]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=ENVIRONMENT) as killed:
+        assert killed.stdout is not None
+        killed.stdout.readline()
+        refused = call(*argv[len(COMMAND) :], status=1).stderr
+        killed.kill()
+    assert (tmp_path / "line").is_socket()
+    with serving("centauruscomm", listen=address) as where:
+        assert where == address
+        call(*_arguments("centauruscomm", address, tmp_path / "run", "--vary", "reply", "--sizes", "64"))
+    assert f"{address}: cannot listen there (Address already in use); choose another" in refused, "one is running"
+
+
+def test_file_that_is_no_socket_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("kept")
+    argv = ("measure", "serve", "--protocol", "centauruscomm", "--listen", f"unix:{tmp_path / 'notes'}")
+    assert "cannot listen there (Address already in use)" in call(*argv, status=1).stderr
+    assert (tmp_path / "notes").read_text() == "kept"
+
+
 def test_server_that_vanishes_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
     address = f"unix:{tmp_path / 'line'}"
     argv = [*COMMAND, "measure", "serve", "--protocol", "centauruscomm", "--listen", address]
