@@ -11,6 +11,7 @@ import json
 import os
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -40,6 +41,7 @@ _RADIO = {
 _MOST_READINGS = 1024
 """Readings of a quantity that are kept: at one a second a quarter of an hour, longer than a transaction lasts."""
 _CHUNK_BYTES = 1 << 20
+"""Most octets that are read at once, in 65 ms: some minutes of a log, of which the last seconds count."""
 
 
 class LiveReading(NamedTuple):
@@ -83,26 +85,31 @@ class RunningRecording:
 class LiveLogs:
     """Follows the logs of modem and GPS receiver while their collectors write them.
 
+    Of a log that is there already its end is read at once, so that no good-bye waits for it.
+
     Parameters
     ----------
     folder : Path
         The host's folder in the session.
+    now_ns : int
+        CLOCK_MONOTONIC.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, now_ns: int | None = None) -> None:
         self._folder = folder
         self._logs: dict[Path, _Followed] = {}
         self._look_ns = 0
         self._readings: dict[str, dict[str, deque[LiveReading]]] = {name: {} for name in CONTEXT}
         """Readings by quantity and source (the command of the modem), in order of time."""
+        self._follow(time.monotonic_ns() if now_ns is None else now_ns)
 
-    def since(self, lasted_ns: int) -> Document:
+    def since(self, lasted_ns: int, now_ns: int | None = None) -> Document:
         """Return the columns of radio and place for the time from `lasted_ns` ago until now.
 
         A value that is not known is absent; then the column with the suffix `_absent` says why. It takes a tenth of a
         millisecond, because the good-bye, whose arrival the server measures, waits for it.
         """
-        now_ns = time.monotonic_ns()
+        now_ns = time.monotonic_ns() if now_ns is None else now_ns
         self._follow(now_ns)
         devices = {log.device for log in self._logs.values()}
         columns: Document = {}
@@ -116,16 +123,21 @@ class LiveLogs:
         return columns
 
     def _follow(self, now_ns: int) -> None:
-        """Read what was appended to the logs since the last call; look for new logs once a second."""
+        """Read what was appended to the logs since the last call; look for new logs once a second.
+
+        Only the newest log of a collector is taken up: the others are of earlier runs. Times to come are those of a
+        run before the machine started anew, when CLOCK_MONOTONIC was another one.
+        """
         if now_ns >= self._look_ns:
             self._look_ns = now_ns + NS_PER_S
             for pattern, device in _LOGS.items():
-                for path in self._folder.glob(pattern):
-                    if path not in self._logs:
-                        self._logs[path] = _Followed(path, device)
+                newest = max(self._folder.glob(pattern), key=lambda path: (len(path.name), path.name), default=None)
+                if newest is not None and newest not in self._logs:
+                    self._logs[newest] = _Followed(newest, device)
         for log in self._logs.values():
             for name, source, reading in log.readings():
-                self._readings[name].setdefault(source, deque(maxlen=_MOST_READINGS)).append(reading)
+                if reading.at_ns <= now_ns:
+                    self._readings[name].setdefault(source, deque(maxlen=_MOST_READINGS)).append(reading)
 
 
 def _columns(name: str, readings: deque[LiveReading], begin_ns: int) -> Document:
@@ -143,20 +155,25 @@ def _columns(name: str, readings: deque[LiveReading], begin_ns: int) -> Document
 
 
 class _Followed:
-    """One log, read from where the last call ended."""
+    """One log, read from where the last call ended; at first from `_CHUNK_BYTES` before its end."""
 
     def __init__(self, path: Path, device: str) -> None:
         self.device = device
         self._path = path
         self._offset = 0
+        with suppress(OSError):  # it was moved away just now
+            self._offset = max(0, path.stat().st_size - _CHUNK_BYTES)
         self._rest = b""
         self._epochs = Epochs()
 
     def readings(self) -> Iterator[tuple[str, str, LiveReading]]:
         """Yield quantity, source and reading of each record that was appended."""
-        with self._path.open("rb", buffering=0) as stream:
-            stream.seek(self._offset)
-            octets = stream.read(_CHUNK_BYTES)
+        try:
+            with self._path.open("rb", buffering=0) as stream:
+                stream.seek(self._offset)
+                octets = stream.read(_CHUNK_BYTES)
+        except OSError:  # moved away, or the disk is gone: the recorder says so, and the transaction must go on
+            return
         self._offset += len(octets)
         *lines, self._rest = (self._rest + octets).split(b"\n")
         for line in lines:
