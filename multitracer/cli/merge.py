@@ -34,7 +34,7 @@ _Given = click.Path(exists=True, path_type=Path)
 def command(session: Path, others: tuple[Path, ...], output: str, host: str | None) -> None:
     """Merge the recordings of `multitracer capture` at both endpoints, and measurements, into one session.
 
-    A folder that `measure run` wrote becomes a folder of the session, with its transactions.csv.
+    A folder that `measure run` wrote becomes a folder of the session, with its transactions.csv or its logs.
 
     With --host, the command adds LOGs of another device to SESSION. Each LOG is a file of a format that
     `multitracer formats` lists. The column map of a CSV file is copied too.

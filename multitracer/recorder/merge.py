@@ -31,8 +31,8 @@ def merge(sources: Sequence[Path], into: Path, *, name: str) -> Manifest:
     Parameters
     ----------
     sources : sequence of Path
-        Session folders; no host may be in two of them. A measurement (transactions.csv with its manifest) becomes a
-        folder of the new session, with the name of its folder.
+        Session folders; no host may be in two of them. A measurement (the results of `measure run` with their manifest)
+        becomes a folder of the new session, with the name of its folder.
     into : Path
         An empty folder that exists.
     name : str
@@ -46,12 +46,15 @@ def merge(sources: Sequence[Path], into: Path, *, name: str) -> Manifest:
     Raises
     ------
     InputError
-        If a folder is not a recording, or a host or the name of a measurement is in two of them.
+        If a folder is not a recording or holds nothing yet, or a host or the name of a measurement is in two of them.
     """
     manifests = [_manifest(source) for source in sources]
     owners: dict[str, Path] = {}
     for source, manifest in zip(sources, manifests, strict=True):
-        for folder in (*_hosts(source, manifest), *_measurements(source, manifest)):
+        held = [*_hosts(source, manifest), *_measurements(source, manifest)]
+        if not held:
+            raise InputError(f"{source}: this folder holds no logs and no results of a measurement yet; omit it")
+        for folder in held:
             if folder.name in owners:
                 what = "host" if folder.name in manifest.hosts else "measurement"
                 raise InputError(
@@ -65,20 +68,24 @@ def merge(sources: Sequence[Path], into: Path, *, name: str) -> Manifest:
     for source, manifest in zip(sources, manifests, strict=True):
         for folder in _measurements(source, manifest):
             _finish_measurement(folder, source, into / folder.name, manifest)
-            merged.files += _listed(into, folder.name, [TRANSACTIONS])
+            merged.files += _listed(into, folder.name, _results(into / folder.name))
     write_manifest(into, merged)
     return merged
 
 
 TRANSACTIONS = "transactions.csv"
-"""The results of a measurement, in its folder."""
+"""The results of a measurement of transactions, in its folder; those of a load have other names."""
+
+
+def _manifest_if_any(folder: Path) -> Manifest | None:
+    try:
+        return read_manifest(folder)
+    except FormatError as error:
+        raise InputError(f"{error}; only a recording with a valid manifest can be merged") from error
 
 
 def _manifest(source: Path) -> Manifest:
-    try:
-        manifest = read_manifest(source)
-    except FormatError as error:
-        raise InputError(f"{error}; only a recording with a valid manifest can be merged") from error
+    manifest = _manifest_if_any(source)
     if manifest is None:
         raise InputError(
             f"{source}: {MANIFEST} is missing; name a folder that `multitracer capture` or `measure run` wrote"
@@ -94,7 +101,20 @@ def _hosts(source: Path, manifest: Manifest) -> list[Path]:
 def _measurements(source: Path, manifest: Manifest) -> list[Path]:
     """Return the folders of measurements: the source itself, and folders in it that are no hosts."""
     inner = [folder for folder in _folders(source) if folder.name not in {*manifest.hosts, *_TAKEN}]
-    return [folder for folder in (source.resolve(), *inner) if (folder / TRANSACTIONS).is_file()]
+    own = [source.resolve()] if _is_measurement(source, manifest) else []
+    return own + [folder for folder in inner if _is_measurement(folder, _manifest_if_any(folder))]
+
+
+def _is_measurement(folder: Path, manifest: Manifest | None) -> bool:
+    """Return whether a folder holds what `measure run` found: transactions, or logs of the plan in its manifest."""
+    has_plan = manifest is not None and manifest.variables.measurement is not None
+    return (folder / TRANSACTIONS).is_file() or (has_plan and bool(_results(folder)))
+
+
+def _results(folder: Path) -> list[str]:
+    """Return the names of the regular files of a measurement, without its manifest."""
+    names = [path.name for path in sorted(folder.iterdir()) if path.is_file() and not path.is_symlink()]
+    return [name for name in names if name not in (MANIFEST, f"{MANIFEST}.tmp")]
 
 
 def _is_folder(path: Path) -> bool:
@@ -128,7 +148,7 @@ def _merged(sources: Sequence[Path], manifests: Sequence[Manifest], name: str) -
     merged = Manifest(name, min(created, default=None))
     for source, manifest in zip(sources, manifests, strict=True):
         hosts = {host.name for host in _hosts(source, manifest)}
-        is_plain = (source / TRANSACTIONS).is_file()  # its variables are those of its measurement
+        is_plain = _is_measurement(source, manifest)  # its variables are those of its measurement
         variables = Variables(more=manifest.variables.more) if is_plain else manifest.variables
         merged.hosts |= {host: facts for host, facts in manifest.hosts.items() if host in hosts or not is_plain}
         merged.collectors += manifest.collectors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -11,7 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import multitracer as mt
 from multitracer.manifest import RECORDED_AT, Host, Role, Variables, changed_files, read_manifest, write_manifest
+from multitracer.measure.iperf3 import LoadPlan
+from multitracer.measure.latency import LatencyPlan
+from multitracer.measure.run import client_manifest, opened
 from multitracer.recording.read import read
 from multitracer.recording.transactions import client_of, sources_of, transactions_of
 from tests.cli.program import call
@@ -19,6 +24,13 @@ from tests.transactions import transactions, write_session
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+IPERF3 = """{"start": {"connected": [{"socket": 4, "local_host": "127.0.0.1", "local_port": 1,
+ "remote_host": "127.0.0.1", "remote_port": 5201}], "timestamp": {"timesecs": 1700000000}, "cookie": "x",
+ "test_start": {"protocol": "TCP", "reverse": 0}}, "intervals": [{"streams": [{"socket": 4, "start": 0, "end": 1,
+ "seconds": 1, "bytes": 125000, "bits_per_second": 1e6}]}], "end": {"streams": []}}
+"""
 
 
 @pytest.fixture
@@ -151,6 +163,39 @@ def test_measurements_become_folders_of_the_session(tmp_path: Path, ends: tuple[
         assert (merged / folder.name / "transactions.csv").read_bytes() == (folder / "transactions.csv").read_bytes()
     names = {source.facts.get("link"): source.name for source in sources_of(session)}
     assert names == {None: "drive, centauruscomm and tcp", "far": "drive, wtcp"}
+
+
+def test_loads_become_folders_of_the_session_with_their_logs(tmp_path: Path, ends: tuple[Path, Path]) -> None:
+    """Of `measure run --protocol iperf3` and `--latency`: one inside a recording, one in a folder elsewhere."""
+    inside, outside = ends[0] / "load", tmp_path / "latency"
+    opened(LoadPlan("192.0.2.1:5201", directions=("up",)), inside, client_manifest(inside))
+    (inside / "iperf3-up.json").write_text(IPERF3)
+    opened(LatencyPlan("192.0.2.1:5100"), outside, client_manifest(outside))
+    probes = [{"probe": "connect", "phase": "idle", "time_ns": 1_700_000_000 * 10**9, "rtt_ns": 4_000_000}]
+    lines = [{"latency": 1, "server": "192.0.2.1:5100", "time_ns": 1_700_000_000 * 10**9}, *probes]
+    (outside / "latency.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    merged = tmp_path / "drive"
+    call("merge", *ends, outside, "-o", merged)
+
+    manifest = read_manifest(merged)
+    assert manifest is not None
+    assert list(changed_files(merged, manifest)) == []
+    assert {log.path for log in manifest.files} >= {"load/iperf3-up.json", "latency/latency.jsonl"}
+    assert manifest.variables.measurement is None, "the plan of one measurement is not that of the session"
+    own = read_manifest(merged / "latency")
+    assert own is not None
+    assert own.variables.measurement is not None
+    assert own.variables.measurement.server == "192.0.2.1:5100"
+    session = mt.open(merged)
+    assert len(session.table("application", "application_rate")) == 1
+    assert len(session.table("application", "pings")) == 1
+
+
+def test_measurement_without_results_is_refused(tmp_path: Path, ends: tuple[Path, Path]) -> None:
+    begun = tmp_path / "begun"  # its server never answered
+    opened(LoadPlan("192.0.2.1:5202"), begun, client_manifest(begun))
+    done = call("merge", *ends, begun, "-o", tmp_path / "drive", status=1)
+    assert f"{begun}: this folder holds no logs and no results of a measurement yet; omit it" in done.stderr
 
 
 def _place_in_manifest(folder: Path, hosts: dict[str, Role], more: dict[str, object]) -> None:
