@@ -53,6 +53,7 @@ _TOOLS = (  # program, what makes it say its version, purpose
     ("tcpdump", "--version", "capture packets"),
     ("tshark", "--version", "run Wireshark's dissectors, and compare results with Wireshark"),
     ("tcptrace", "-v", "compare results with tcptrace"),
+    ("iperf3", "--version", "load the path (`measure run --protocol iperf3`)"),
 )
 _INSTALLERS = (
     ("apt-get", "sudo apt-get install {}"),

@@ -84,7 +84,7 @@ def test_doctor_lists_each_package_with_its_size_and_what_it_is_for() -> None:
     of = {each["name"]: each for each in document["components"]}
     assert of["numpy"]["bytes"] > 10_000_000
     assert of["duckdb"]["extra"] == "campaign"
-    assert {"signalcat", "ipykernel", "scipy", "pyshark", "plotly"} <= set(of)
+    assert {"signalcat", "ipykernel", "scipy", "pyshark", "plotly", "iperf3"} <= set(of)
     assert all(each["purpose"] for each in of.values())
     assert all(bool(each["fix"]) != each["works"] for each in of.values())
 
