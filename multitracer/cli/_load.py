@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from multitracer.manifest import Manifest
     from multitracer.measure.iperf3 import Direction, LoadPlan
-    from multitracer.measure.latency import LatencyPlan, LatencyResult
+    from multitracer.measure.latency import LatencyPlan
     from multitracer.tables import Document, Table
 
 OF_CENTAURUSCOMM = ("key_file", "extensions", "baud")
@@ -122,16 +123,18 @@ class Load:
             raise click.UsageError("no server was given; add --server HOST:PORT")
         return True
 
-    def measure(self, server: str, labels: dict[str, str], folder: Path) -> None:
-        """Do the tests that the folder does not have yet, and print what they found."""
+    def measure(self, server: str, labels: dict[str, str], folder: Path, *, as_json: bool) -> None:
+        """Do the tests that the folder does not have yet, and write what they found."""
+        from multitracer.cli._measure import write_json
         from multitracer.manifest import private_recording
 
         with private_recording(folder):
-            if self.latency:
-                _measure_latency(self, server, labels, folder)
-            else:
-                _measure_load(self, server, labels, folder)
-        click.echo(f"the session was written to {folder}")
+            plan, facts = (_measured_latency if self.latency else _measured_load)(self, server, labels, folder)
+        if as_json:
+            write_json(plan.measurement(), folder, **{"latency" if self.latency else "loads": facts})
+        else:
+            _show(facts, is_latency=self.latency)
+            click.echo(f"the session was written to {folder}")
 
 
 def _check_duration(duration_s: int | None) -> None:
@@ -166,7 +169,7 @@ def _opened(plan: LoadPlan | LatencyPlan, folder: Path) -> Manifest:
     return opened(plan, folder, client_manifest(folder, recording=RunningRecording.of_environment()))
 
 
-def _measure_load(load: Load, server: str, labels: dict[str, str], folder: Path) -> None:
+def _measured_load(load: Load, server: str, labels: dict[str, str], folder: Path) -> tuple[LoadPlan, list[Document]]:
     from multitracer.measure.iperf3 import DURATION_S, LoadPlan, log_name, run_load
     from multitracer.measure.run import note_files
 
@@ -176,7 +179,7 @@ def _measure_load(load: Load, server: str, labels: dict[str, str], folder: Path)
         _tell(f"{_UPWARD[direction]} for {plan.duration_s} s")
     names = [log_name(direction) for direction in plan.directions]
     note_files(manifest, folder, names)
-    _show("rate", [_load_row(direction, folder / log_name(direction)) for direction in plan.directions])
+    return plan, [_load_facts(direction, folder / log_name(direction)) for direction in plan.directions]
 
 
 def _tell(sentence: str) -> None:
@@ -184,69 +187,96 @@ def _tell(sentence: str) -> None:
     (_messages.note if _messages.chosen.is_live else _messages.detail)(sentence)
 
 
-def _show(first: str, rows: Sequence[tuple[str, ...]]) -> None:
+def _show(facts: Sequence[Document], *, is_latency: bool) -> None:
     from multitracer.cli._output import page
 
-    if first == "rate":
-        header = ("direction", "rate", "sent", "sent again", "lost", "jitter", "RTT median")
-    else:
+    if is_latency:
         header = ("path", "rate", "RTT median", "RTT 95 %", "responsiveness", "confidence", "connections")
-    page().table(header, list(rows))
+    else:
+        header = ("direction", "rate", "sent", "sent again", "lost", "jitter", "RTT median")
+    page().table(header, [(_latency_row if is_latency else _load_row)(each) for each in facts])
 
 
-def _load_row(direction: Direction, path: Path) -> tuple[str, ...]:
-    """Return what iperf3 says of a direction; what its version does not say is unknown."""
+def _load_facts(direction: Direction, path: Path) -> Document:
+    """Return what iperf3 says of a direction; what its version does not say is None."""
     from parsers.iperf3 import parse
 
     with path.open("rb") as stream:
         tables = parse(stream, path=str(path))
     sums, rates = tables["application_sums"], tables["application_rate"]
-    received, sent = (_total(sums, "rate_bps", reporter) for reporter in ("receiver", "sender"))
-    lost, packets = (_total(sums, name, "receiver") for name in ("lost_packets", "packets"))
-    again = _total(sums, "retransmitted_segments", "sender")
     rtts_s = [row["rtt_s"] for row in rates.rows() if row["rtt_s"] is not None]
     jitters_s = [row["jitter_s"] for row in sums.rows() if row["jitter_s"] is not None]
+    return {
+        "direction": direction,
+        "log": path.name,
+        "received_bps": _total(sums, "rate_bps", "receiver"),
+        "sent_bps": _total(sums, "rate_bps", "sender"),
+        "retransmitted_segments": _total(sums, "retransmitted_segments", "sender"),
+        "packets": _total(sums, "packets", "receiver"),
+        "lost_packets": _total(sums, "lost_packets", "receiver"),
+        "jitter_s": max(jitters_s, default=None),
+        "rtt_median_s": statistics.median(rtts_s) if rtts_s else None,
+    }
+
+
+def _load_row(facts: Document) -> tuple[str, ...]:
+    lost, packets, again = facts["lost_packets"], facts["packets"], facts["retransmitted_segments"]
     return (
-        _UPWARD[direction],
-        _UNKNOWN if received is None else rate(received),
-        _UNKNOWN if sent is None else rate(sent),
+        _UPWARD[facts["direction"]],
+        _rate(facts["received_bps"]),
+        _rate(facts["sent_bps"]),
         _UNKNOWN if again is None else f"{again:,.0f}",
         share(lost, packets) if lost is not None and packets else _UNKNOWN,
-        duration(max(jitters_s) * NS_PER_S) if jitters_s else _UNKNOWN,
-        duration(statistics.median(rtts_s) * NS_PER_S) if rtts_s else _UNKNOWN,
+        _time(facts["jitter_s"]),
+        _time(facts["rtt_median_s"]),
     )
 
 
+def _rate(rate_bps: float | None) -> str:
+    return _UNKNOWN if rate_bps is None else rate(rate_bps)
+
+
+def _time(seconds: float | None) -> str:
+    return _UNKNOWN if seconds is None else duration(seconds * NS_PER_S)
+
+
 def _total(sums: Table, name: str, reporter: str) -> float | None:
-    """Return the sum of a column over the streams; None if a stream has no value."""
+    """Return the sum of a column over the streams; None if a stream has no value, or the sum is beyond numbers."""
     values = [row[name] for row in sums.rows() if row["reporter"] == reporter]
-    return sum(values) if values and None not in values else None
+    total = sum(values) if values and None not in values else None
+    return total if total is None or math.isfinite(total) else None
 
 
-def _measure_latency(load: Load, server: str, labels: dict[str, str], folder: Path) -> None:
+def _measured_latency(
+    load: Load, server: str, labels: dict[str, str], folder: Path
+) -> tuple[LatencyPlan, list[Document]]:
     from multitracer.measure.latency import DURATION_S, LOG, LatencyPlan, run_latency
     from multitracer.measure.run import note_files
 
     plan = LatencyPlan(server, load.duration or DURATION_S, load.directions, labels)
     manifest = _opened(plan, folder)
-    rows = []
+    facts = []
     for result in run_latency(plan, folder):
-        rows.append(_latency_row(result))
-        _tell(f"{rows[-1][0]}: RTT {rows[-1][2]}")
+        facts.append(asdict(result))
+        _tell(f"{_path_of(facts[-1])}: RTT {_time(result.rtt_s)}")
     note_files(manifest, folder, [LOG])
-    _show("path", rows)
+    return plan, facts
 
 
-def _latency_row(result: LatencyResult) -> tuple[str, ...]:
+def _path_of(facts: Document) -> str:
+    return "idle" if facts["phase"] == "idle" else _UPWARD[facts["phase"]]
+
+
+def _latency_row(facts: Document) -> tuple[str, ...]:
     from multitracer.measure.responsiveness import class_of
 
-    rpm = result.responsiveness_rpm
+    rpm = facts["responsiveness_rpm"]
     return (
-        result.phase if result.phase == "idle" else _UPWARD[result.phase],
-        _UNKNOWN if result.goodput_bps is None else rate(result.goodput_bps),
-        _UNKNOWN if result.rtt_s is None else duration(result.rtt_s * NS_PER_S),
-        _UNKNOWN if result.rtt_p95_s is None else duration(result.rtt_p95_s * NS_PER_S),
+        _path_of(facts),
+        _rate(facts["goodput_bps"]),
+        _time(facts["rtt_s"]),
+        _time(facts["rtt_p95_s"]),
         _UNKNOWN if rpm is None else f"{rpm:,.0f} RPM ({class_of(rpm)})",
-        result.confidence or _UNKNOWN,
-        str(result.connections or _UNKNOWN),
+        facts["confidence"] or _UNKNOWN,
+        str(facts["connections"] or _UNKNOWN),
     )

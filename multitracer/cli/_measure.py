@@ -6,6 +6,7 @@ A progress line has the estimated end; the results are a table with a row for ea
 from __future__ import annotations
 
 import contextlib
+import json
 import statistics
 import sys
 import time
@@ -20,10 +21,11 @@ from multitracer.cli import _messages
 from multitracer.cli._options import FiniteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rich.table import Table
 
+    from multitracer.manifest import Measurement
     from multitracer.measure.plan import MeasurementPlan
     from multitracer.measure.run import MeasureJournal, Progress
     from multitracer.measure.transports import TransportOptions
@@ -337,21 +339,67 @@ def _logged(line: MeasureProgressLine, every_s: float) -> Callable[[int, int, in
     return log
 
 
-def show_results(plan: MeasurementPlan, journal: MeasureJournal) -> None:
-    """Write a line for each size of each experiment."""
-    from multitracer.cli._output import page
+SCHEMA = "multitracer.measure-run/1"
 
+
+def write_json(measurement: Measurement, folder: Path, **found: Sequence[Document]) -> None:
+    """Write the document that docs/schemas/measure-run.schema.json describes.
+
+    Parameters
+    ----------
+    measurement : Measurement
+        The plan, as the manifest has it.
+    folder : Path
+        The session folder.
+    **found
+        The results: `sizes`, `loads` or `latency`.
+    """
+    from multitracer.cli._output import standard_output
+    from multitracer.words import portable
+
+    plan = {
+        "folder": portable(str(folder)),
+        "protocol": measurement.protocol,
+        "server": measurement.server and portable(measurement.server),
+        "over": measurement.over and portable(measurement.over),
+    }
+    document = {"schema": SCHEMA, **plan, "sizes": [], "loads": [], "latency": [], **found}
+    json.dump(document, standard_output(), allow_nan=False, indent=1)
+    standard_output().write("\n")
+
+
+def results_of(plan: MeasurementPlan, journal: MeasureJournal) -> list[Document]:
+    """Return what was found for each size of each experiment; None where nothing is known."""
     numbers: dict[tuple[int, str, int], list[int]] = defaultdict(list)
     per_experiment = [len(each.sizes) * each.sessions for each in plan.experiments]
     for each in plan.transactions():
         experiment = next(i for i, _ in enumerate(per_experiment) if each.number <= sum(per_experiment[: i + 1]))
         numbers[experiment, each.vary, each.size_bytes].append(each.number)
-    header = ("varied", "size", "ok", "dropped", "RTT median", "RTT longest")
-    page().table(header, [_row(key, statistics, journal) for key, statistics in numbers.items()])
+    return [_facts(key, of_size, journal) for key, of_size in numbers.items()]
 
 
-def _row(key: tuple[int, str, int], numbers: list[int], journal: MeasureJournal) -> tuple[str, ...]:
+def _facts(key: tuple[int, str, int], numbers: list[int], journal: MeasureJournal) -> Document:
     rtts_s = [journal.rtts_s[number] for number in numbers if number in journal.rtts_s]
-    dropped = sum(journal.outcomes.get(number) == "dropped" for number in numbers)
-    times = (f"{statistics.median(rtts_s):.4g} s", f"{max(rtts_s):.4g} s") if rtts_s else ("-", "-")
-    return key[1], f"{key[2]} B", str(len(rtts_s)), str(dropped), *times
+    return {
+        "experiment": key[0] + 1,
+        "vary": key[1],
+        "size_bytes": key[2],
+        "ok": len(rtts_s),
+        "dropped": sum(journal.outcomes.get(number) == "dropped" for number in numbers),
+        "rtt_median_s": statistics.median(rtts_s) if rtts_s else None,
+        "rtt_max_s": max(rtts_s, default=None),
+    }
+
+
+def show_results(results: list[Document]) -> None:
+    """Write a line for each size of each experiment."""
+    from multitracer.cli._output import page
+
+    header = ("varied", "size", "ok", "dropped", "RTT median", "RTT longest")
+    page().table(header, [_row(each) for each in results])
+
+
+def _row(facts: Document) -> tuple[str, ...]:
+    times = [facts["rtt_median_s"], facts["rtt_max_s"]]
+    shown = ["-" if each is None else f"{each:.4g} s" for each in times]
+    return facts["vary"], f"{facts['size_bytes']} B", str(facts["ok"]), str(facts["dropped"]), *shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,7 +12,7 @@ import click
 
 from multitracer.cli._measure import measure_over, progress_line
 from multitracer.cli._messages import warn
-from multitracer.cli._output import page
+from multitracer.cli._output import page, standard_output
 from multitracer.errors import InputError
 from multitracer.measure.run import carry_out
 from multitracer.measure.transports import client
@@ -19,6 +20,7 @@ from multitracer.measure.variables import PLAN, MeasuredTuples
 from multitracer.words import count, portable, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from multitracer.cli._measure import Over
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from multitracer.measure.variables import Product, Tuple
     from multitracer.tables import Document
 
+SCHEMA = "multitracer.measure-plan/1"
 _EVERY_S = 10.0
 """Interval of progress lines in the log of a batch job, in s."""
 _MOST_SHOWN = 10
@@ -99,8 +102,10 @@ class PlanRun:
 
                 load_scenario(over, changes)
 
-    def measure(self) -> list[str]:
+    def measure(self, *, as_json: bool = False) -> list[str]:
         """Measure the remaining combinations at the current levels, and add the results to the campaign.
+
+        What is measured and what remains is written as text, or as JSON.
 
         Returns
         -------
@@ -122,7 +127,10 @@ class PlanRun:
                 sessions = [str(measured.session(name)) for name in sorted(measured.done)]
                 if failed := run(sessions, self.folder).failed:
                     warn(f"{count(failed, 'session')} of the campaign could not be read; `campaign status` shows why")
-            self._show(measured)
+            if as_json:
+                self.write_json(measured, failures)
+            else:
+                self._show(measured)
         return failures
 
     def _measure_all(self, order: list[Tuple], measured: MeasuredTuples) -> list[str]:
@@ -164,11 +172,7 @@ class PlanRun:
 
     def _show(self, measured: MeasuredTuples) -> None:
         """Show how many combinations are measured, and which levels remain."""
-        left = Counter(
-            tuple(each.levels[name] for name in self.blocks)
-            for each in self.plan.ordered(self.blocks)
-            if each.name not in measured.done
-        )
+        left = self._left(measured)
         transactions, dropped = measured.transactions
         click.echo(
             f"{printable(portable(str(self.folder)))}: {len(measured.done):,} of "
@@ -180,6 +184,42 @@ class PlanRun:
             click.echo(f"remaining{f' at {where}' if where else ''}: {count(number, 'tuple')}")
         if len(left) > _MOST_SHOWN:
             click.echo(f"{count(len(left) - _MOST_SHOWN, 'block')} more remain")
+
+    def _left(self, measured: MeasuredTuples) -> Counter[tuple[str, ...]]:
+        """Return the number of remaining combinations by the levels of the variables that are set by hand."""
+        return Counter(
+            tuple(each.levels[name] for name in self.blocks)
+            for each in self.plan.ordered(self.blocks)
+            if each.name not in measured.done
+        )
+
+    def write_json(self, measured: MeasuredTuples | None = None, failures: Sequence[str] = ()) -> None:
+        """Write the document that docs/schemas/measure-plan.schema.json describes; of a dry run nothing is measured."""
+        done = {} if measured is None else measured.done
+        left = Counter() if measured is None else self._left(measured)
+        transactions, dropped = (None, None) if measured is None else measured.transactions
+        order = [
+            {"session": each.name, "repetition": each.repetition, "levels": each.levels, "measured": each.name in done}
+            for each in self.order()
+        ]
+        remaining = [
+            {"levels": dict(zip(self.blocks, levels, strict=True)), "tuples": number}
+            for levels, number in left.most_common()
+        ]
+        document = {
+            "schema": SCHEMA,
+            "folder": None if measured is None else portable(str(self.folder)),
+            "seed": self.plan.seed,
+            "tuples": self.plan.count,
+            "order": order,
+            "measured": None if measured is None else len(done),
+            "transactions": transactions,
+            "dropped": dropped,
+            "remaining": remaining,
+            "failures": [printable(portable(each)) for each in failures],
+        }
+        json.dump(document, standard_output(), allow_nan=False, indent=1)
+        standard_output().write("\n")
 
     def show_order(self) -> None:
         """Write the combinations in the order in which they are measured."""

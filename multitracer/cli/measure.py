@@ -167,6 +167,7 @@ def _show_warnings(warnings: list[str]) -> None:
         "--capture -i wwan0 -o DIR",
         "multitracer measure run --protocol iperf3 --server 192.0.2.1:5201 --duration 30 -o DIR",
         "multitracer measure run --latency --server 192.0.2.1:5100 -o DIR",
+        "multitracer measure run --latency --server 192.0.2.1:5100 --json -o DIR | jq '.latency[].responsiveness_rpm'",
     ),
 )
 @click.option(
@@ -220,12 +221,18 @@ def _show_warnings(warnings: list[str]) -> None:
     type=click.Path(file_okay=False, path_type=Path),
     help="Session folder: a new folder, or the folder of an interrupted run to continue.",
 )  # fmt: skip
+@click.option(
+    "--json", "as_json", is_flag=True,
+    help="Write the result as JSON; `multitracer schema measure-run` describes it.",
+)  # fmt: skip
 @recording_options
 @load_options
 @over_options
 @_centaurus_options
 @common_options
-def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: int, **chosen: Any) -> None:
+def run(
+    folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: int, *, as_json: bool, **chosen: Any
+) -> None:
     """Run transactions with a server, and write DIR/transactions.csv.
 
     A transaction is a request, its reply, and a good-bye that carries the client's record. The exit status
@@ -243,7 +250,14 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
     network namespaces (Linux, as root or under `unshare -Urnm`), or in virtual time with --virtual. Each
     line of the result also has the readings of the link's modem.
     """
-    from multitracer.cli._measure import measure_over, measure_recorded, progress_line, show_results
+    from multitracer.cli._measure import (
+        measure_over,
+        measure_recorded,
+        progress_line,
+        results_of,
+        show_results,
+        write_json,
+    )
     from multitracer.manifest import private_recording
     from multitracer.measure.live_logs import RunningRecording
     from multitracer.measure.run import carry_out
@@ -251,7 +265,7 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
 
     load = Load.taken(chosen)
     if load.is_chosen(chosen["protocol"], chosen["server"]):
-        load.measure(chosen["server"], chosen["labels"], folder)
+        load.measure(chosen["server"], chosen["labels"], folder, as_json=as_json)
         return
     link = Over.taken(chosen)
     link.check(chosen["server"], records=True)
@@ -272,8 +286,12 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
             journal = carry_out(plan, folder, connect, progress=progress, recording=recording)
         else:
             journal = measure_over(link, plan, folder, options, progress)
-    show_results(plan, journal)
-    click.echo(f"the session was written to {folder}")
+    results = results_of(plan, journal)
+    if as_json:
+        write_json(plan.measurement(), folder, sizes=results)
+    else:
+        show_results(results)
+        click.echo(f"the session was written to {folder}")
     if journal.dropped == len(journal.outcomes):
         raise InputError(
             f"{journal.path}: all transactions were dropped ({journal.dropped} of {journal.dropped}); the column why "
@@ -285,6 +303,7 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
     "plan",
     epilog=examples(
         "multitracer measure plan drive.csv --protocol tcp --vary reply --dry-run",
+        "multitracer measure plan drive.csv --protocol tcp --vary reply --dry-run --json | jq -r '.order[].session'",
         "multitracer measure plan drive.toml --server fixed.example:5100 --at location=campus -o CAMPAIGN",
         "multitracer measure plan drive.toml --over cdpd --virtual -o CAMPAIGN",
     ),
@@ -316,13 +335,20 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Print the order of the tuples without measuring.")
 @click.option(
+    "--json", "as_json", is_flag=True,
+    help="Write the order, and what is measured and what remains, as JSON; `multitracer schema measure-plan` "
+        "describes it.",
+)  # fmt: skip
+@click.option(
     "-o", "--output", "folder", metavar="CAMPAIGN", type=click.Path(file_okay=False, path_type=Path),
     help="Campaign folder: a new folder, or the campaign of this plan to continue.",
 )  # fmt: skip
 @over_options
 @_centaurus_options
 @common_options
-def plan(table: Path, folder: Path | None, levels: dict[str, str], *, dry_run: bool, **chosen: object) -> None:
+def plan(
+    table: Path, folder: Path | None, levels: dict[str, str], *, dry_run: bool, as_json: bool, **chosen: object
+) -> None:
     """Measure all combinations of variables in random order, and write the results to a campaign.
 
     TABLE is a CSV or TOML file with the variables and their levels (docs/measuring.md). In CSV, each column is a
@@ -347,12 +373,12 @@ def plan(table: Path, folder: Path | None, levels: dict[str, str], *, dry_run: b
     recording = None if is_modelled(product) else RunningRecording.of_environment()
     planned = PlanRun(product, folder or Path(), link, levels, _following(options, recording), recording)
     if dry_run:
-        planned.show_order()
+        (planned.write_json if as_json else planned.show_order)()
         return
     if folder is None:
         raise click.UsageError("no output folder was given; add -o CAMPAIGN, or --dry-run")
     planned.check()
-    if failures := planned.measure():
+    if failures := planned.measure(as_json=as_json):
         raise InputError(f"{count(len(failures), 'tuple')} could not be measured; the first is {failures[0]}")
 
 

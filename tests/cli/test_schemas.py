@@ -13,6 +13,10 @@ import pytest
 from multitracer.cli._program import cli
 from tests.cli.program import ROOT, call
 from tests.cli.reference import commands
+from tests.measure.relay import Relay
+from tests.measure.test_iperf3 import iperf3_server, needs_iperf3
+from tests.measure.test_latency import loopback_server
+from tests.measure.test_measure_command import serving
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,6 +112,76 @@ def test_transactions(tmp_path: Path) -> None:
     plan = ("--protocol", "tcp", "--over", "cdpd", "--virtual", "--vary", "reply", "--sizes", "64,128")
     call("measure", "run", *plan, "-o", tmp_path / "run")
     assert len(checked("transactions", "analyze", "--json", tmp_path / "run")["sizes"]) == 2
+
+
+def test_measure_run(tmp_path: Path) -> None:
+    """Of transactions, of which none or all were dropped, and of a test of latency."""
+    plan = ("measure", "run", "--json", "--vary", "reply", "--sizes", "64,128", "--sessions", "2")
+    modelled = checked("measure-run", *plan, "--protocol", "tcp", "--over", "cdpd", "--virtual", "-o", tmp_path / "run")
+    assert [(each["size_bytes"], each["ok"], each["dropped"]) for each in modelled["sizes"]] == [
+        (64, 2, 0),
+        (128, 2, 0),
+    ]
+    assert (modelled["protocol"], modelled["server"], modelled["over"]) == ("tcp", None, "cdpd")
+    with serving("tcp") as server, Relay("tcp", server, delay_s=0.01) as relay:
+        late = ("--protocol", "tcp", "--server", relay.address, "--timeout", "0.001", "-o", str(tmp_path / "late"))
+        dropped = checked("measure-run", *plan, *late, status=1)
+    assert [(each["dropped"], each["rtt_median_s"]) for each in dropped["sizes"]] == [(2, None), (2, None)]
+    with loopback_server() as (server, _):
+        latency = (
+            "--latency",
+            "--server",
+            server,
+            "--duration",
+            "1",
+            "--direction",
+            "down",
+            "-o",
+            tmp_path / "latency",
+        )
+        phases = checked("measure-run", "measure", "run", "--json", *latency)["latency"]
+    assert [each["phase"] for each in phases] == ["idle", "down"]
+    assert phases[0]["goodput_bps"] is None
+    assert phases[1]["goodput_bps"] > 0
+
+
+@needs_iperf3
+@pytest.mark.parametrize("udp", [(), ("--udp", "1M")])
+def test_measure_run_of_iperf3(udp: tuple[str, ...], tmp_path: Path) -> None:
+    with iperf3_server() as (server, _):
+        plan = ("--protocol", "iperf3", "--server", server, "--duration", "1", *udp, "-o", str(tmp_path / "load"))
+        document = checked("measure-run", "measure", "run", "--json", *plan)
+    assert [each["direction"] for each in document["loads"]] == ["up", "down"]
+    for each in document["loads"]:
+        assert (tmp_path / "load" / each["log"]).exists()
+        assert each["received_bps"] > 0
+        assert (each["lost_packets"] is None) == (each["retransmitted_segments"] is not None) == (not udp)
+
+
+def test_measure_plan(tmp_path: Path) -> None:
+    """Two places to go to, of which the measurement is at one."""
+    (tmp_path / "plan.csv").write_text("size,place\n64,downtown\n128,campus\n")
+    plan = (
+        "measure",
+        "plan",
+        "--json",
+        tmp_path / "plan.csv",
+        "--protocol",
+        "tcp",
+        "--vary",
+        "reply",
+        "--sessions",
+        "2",
+    )
+    dry = checked("measure-plan", *plan, "--dry-run")
+    assert (dry["tuples"], len(dry["order"]), dry["measured"], dry["folder"]) == (4, 4, None, None)
+    with serving("tcp") as server:
+        here = ("--server", server, "--at", "place=campus", "-o", str(tmp_path / "drives"))
+        done = checked("measure-plan", *plan, *here)
+    assert (done["measured"], done["transactions"], done["dropped"]) == (2, 4, 0)
+    assert done["remaining"] == [{"levels": {"place": "downtown"}, "tuples": 2}]
+    assert all(each["measured"] and each["levels"]["place"] == "campus" for each in done["order"])
+    assert all((tmp_path / "drives" / "sessions" / each["session"]).is_dir() for each in done["order"])
 
 
 def test_campaign_and_compare(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def _free_port() -> int:
 
 
 @contextlib.contextmanager
-def _server(host: str = "127.0.0.1") -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+def iperf3_server(host: str = "127.0.0.1") -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """Start `iperf3 --server`; yield its address as `measure` takes it, and the program."""
     port = _free_port()
     with subprocess.Popen(
@@ -61,7 +61,7 @@ def _run(server: str, folder: Path, *more: str) -> list[str]:
 @needs_iperf3
 def test_both_directions_are_logs_of_iperf3_whose_rates_are_printed(tmp_path: Path) -> None:
     folder = tmp_path / "load"
-    with _server() as (server, _):
+    with iperf3_server() as (server, _):
         said = call(*_run(server, folder, "--duration", "1", "--label", "place=campus"))
         again = call(*_run(server, folder, "--duration", "1", "--label", "place=campus"))
     assert said.stdout == again.stdout, "it is not measured a second time"
@@ -81,7 +81,7 @@ def test_both_directions_are_logs_of_iperf3_whose_rates_are_printed(tmp_path: Pa
 
 @needs_iperf3
 def test_udp_has_loss_and_jitter_and_works_over_ipv6(tmp_path: Path) -> None:
-    with _server("::1") as (server, _):
+    with iperf3_server("::1") as (server, _):
         said = call(*_run(server, tmp_path / "load", "--duration", "1", "--udp", "2M", "--direction", "down"))
     document = json.loads((tmp_path / "load" / "iperf3-down.json").read_text())
     assert document["start"]["test_start"]["protocol"] == "UDP"
@@ -110,7 +110,7 @@ def test_udp_has_loss_and_jitter_and_works_over_ipv6(tmp_path: Path) -> None:
 def test_load_measured_as_root_is_private_and_belongs_to_who_called_sudo(kind: str, tmp_path: Path) -> None:
     folder = tmp_path / "load"
     sudo: dict[str, Any] = {"env": ENVIRONMENT | {"SUDO_UID": "4321", "SUDO_GID": "8765"}, "umask": 0o022}
-    with _server() if kind == "iperf3" else loopback_server() as (server, _):
+    with iperf3_server() if kind == "iperf3" else loopback_server() as (server, _):
         test = ("--protocol", "iperf3") if kind == "iperf3" else ("--latency",)
         more = ("--duration", "1", "--direction", "down")
         run("measure", "run", *test, "--server", server, "-o", folder, *more, **sudo)
@@ -123,7 +123,7 @@ def test_load_measured_as_root_is_private_and_belongs_to_who_called_sudo(kind: s
 @needs_iperf3
 def test_load_inside_a_recording_names_the_host_whose_clock_it_has(tmp_path: Path) -> None:
     folder = tmp_path / "drive"
-    with _server() as (server, _):
+    with iperf3_server() as (server, _):
         inside = [*COMMAND, *_run(server, folder / "load", "--duration", "1", "--direction", "down")]
         run("capture", "-o", folder, "--plain", "--with", "host_clock", "--", *inside)
     assert known(read_manifest(folder / "load")).more[RECORDED_AT] == "mobile"
@@ -131,7 +131,7 @@ def test_load_inside_a_recording_names_the_host_whose_clock_it_has(tmp_path: Pat
 
 @needs_iperf3
 def test_busy_server_is_one_sentence_and_leaves_no_log(tmp_path: Path) -> None:
-    with _server() as (server, _):
+    with iperf3_server() as (server, _):
         host, port = server.split(":")
         with subprocess.Popen(["iperf3", "-c", host, "-p", port, "-t", "30"], stdout=subprocess.DEVNULL) as other:
             try:
@@ -169,7 +169,7 @@ def test_missing_program_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Mon
 @needs_iperf3
 def test_server_that_vanishes_leaves_what_was_measured(tmp_path: Path) -> None:
     folder = tmp_path / "load"
-    with _server() as (server, child):
+    with iperf3_server() as (server, child):
         argv = [*COMMAND, *_run(server, folder, "--duration", "20")]
         with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as client:
             _wait_for_connections(int(server.split(":")[1]), 2)
