@@ -97,8 +97,7 @@ class UdpEndpoint:
     @property
     def address(self) -> tuple[str, int]:
         """Host and port at which it receives."""
-        host, port = self._socket.getsockname()[:2]
-        return str(host), int(port)
+        return bound_address(self._socket)
 
     def send(self, address: Address, kind: int, data: bytes, *, lifetime_ns: int) -> int:
         """Put an object into the table of outgoing objects; return its handle."""
@@ -177,6 +176,14 @@ def bound_socket(bind: tuple[str, int], kind: socket.SocketKind) -> socket.socke
             f"{host_port(host, port)}: cannot listen on this address ({error.strerror}); choose another address"
         ) from error
     return made
+
+
+def bound_address(bound: socket.socket) -> tuple[str, int]:
+    """Return host and port of a socket; a link-local address of IPv6 with its interface, as a client names it."""
+    host, port, *more = bound.getsockname()
+    scope = more[1] if more else 0
+    zone = f"%{socket.if_indextoname(scope)}" if scope and "%" not in host else ""
+    return f"{host}{zone}", int(port)
 
 
 def resolved(host: str, port: int) -> tuple[str, int]:

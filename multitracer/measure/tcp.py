@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.endpoints import host_port
 from multitracer.errors import RemoteProtocolError
-from multitracer.measure.endpoint import SteadyClock, bound_socket
+from multitracer.measure.endpoint import SteadyClock, bound_address, bound_socket
 from multitracer.measure.exchange import (
     GOODBYE,
     RECEIPT,
@@ -280,8 +280,7 @@ class TcpServer:
     @property
     def address(self) -> tuple[str, int]:
         """Host and port at which it accepts connections."""
-        host, port = self._listener.getsockname()[:2]
-        return str(host), int(port)
+        return bound_address(self._listener)
 
     def close(self) -> None:
         """Close every connection and the log."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from multitracer.endpoints import host_port
 from multitracer.errors import RemoteProtocolError
-from multitracer.measure.endpoint import SteadyClock, bound_socket, socket_address
+from multitracer.measure.endpoint import SteadyClock, bound_address, bound_socket, socket_address
 from multitracer.measure.intake import DatagramIntake
 from multitracer.measure.server import Dialogue, TransactionLog
 from multitracer.protocols.wtcp.connection import WtcpConnection
@@ -361,8 +361,7 @@ class WtcpServer:
     @property
     def address(self) -> tuple[str, int]:
         """Host and port at which it receives."""
-        host, port = self._socket.getsockname()[:2]
-        return str(host), int(port)
+        return bound_address(self._socket)
 
     def close(self) -> None:
         """Close the socket; clients notice it by their timeouts."""

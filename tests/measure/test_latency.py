@@ -224,7 +224,7 @@ def test_link_local_address_is_measured_through_its_interface(tmp_path: Path) ->
         for label, device, address in (("a", "to-b", "fe80::1/64"), ("b", "to-a", "fe80::2/64")):
             hosts.run(label, "sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=0")
             hosts.run(label, "ip", "-6", "address", "add", address, "dev", device, "nodad")
-        with _served(hosts, "[::]:5100"):
+        with _served(hosts, "[fe80::2%to-a]:5100"):
             hosts.run("a", *COMMAND, *_run("[fe80::2%to-b]:5100", tmp_path), env=ENVIRONMENT)
     assert list(_results(tmp_path)) == ["idle", "up", "down"]
 

@@ -126,6 +126,10 @@ def test_global_and_link_local_addresses_of_ipv6_are_served(protocol: str, tmp_p
             hosts.run(label, "sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=0")
             hosts.run(label, "ip", "-6", "address", "add", address, "dev", device, "nodad")
             hosts.run(label, "ip", "-6", "address", "add", f"fe80::{address[10]}/64", "dev", device, "nodad")
+        with _served(hosts, protocol, "[fe80::2%to-a]:5100", tmp_path / "served-alone"):
+            hosts.run(
+                "a", *_run(protocol, "[fe80::2%to-b]:5100", tmp_path / "alone", "--sessions", "1"), env=ENVIRONMENT
+            )
         with _served(hosts, protocol, "[::]:5100", tmp_path / "served"):
             for name, where in (("global", "[2001:db8::2]:5100"), ("local", "[fe80::2%to-b]:5100")):
                 hosts.run("a", *_run(protocol, where, tmp_path / name, "--sessions", "2"), env=ENVIRONMENT)
