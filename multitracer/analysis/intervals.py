@@ -60,9 +60,14 @@ def distinct(values: Array) -> Array:
     ndarray, dtype of `values`, shape (n_distinct,)
     """
     ordered = np.sort(values, kind="stable")
-    first = np.ones(len(ordered), dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    return ordered[first]
+    return ordered[_is_new(ordered)]
+
+
+def _is_new(ordered: Array) -> Array:
+    """Return which of the ordered values differ from the one before them: bool, shape (n,)."""
+    new = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return new
 
 
 def median(values: Array) -> float:
@@ -90,9 +95,7 @@ def tallied(values: Array) -> tuple[Array, Array]:
     many : ndarray of int64, shape (n_distinct,)
     """
     ordered = np.sort(values, kind="stable")
-    first = np.ones(len(ordered), dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    begin = np.flatnonzero(first)
+    begin = indexes(_is_new(ordered))
     many = np.empty(len(begin), dtype=np.int64)
     np.subtract(begin[1:], begin[:-1], out=many[:-1])
     many[-1:] = len(ordered) - begin[-1:]
@@ -113,8 +116,7 @@ def first_of_each(values: Array) -> tuple[Array, Array]:
     """
     order = values.argsort(kind="stable")
     ordered = values[order]
-    first = np.ones(len(ordered), dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    first = _is_new(ordered)
     return ordered[first], order[first]
 
 
@@ -137,14 +139,14 @@ def extended(values: Array, last: int) -> Array:
 
     Parameters
     ----------
-    values : ndarray of int64, shape (n,)
+    values : ndarray of int64 or bool, shape (n,)
     last : int
 
     Returns
     -------
-    ndarray of int64, shape (n + 1,)
+    ndarray, dtype of `values`, shape (n + 1,)
     """
-    longer = np.empty(len(values) + 1, dtype=np.int64)
+    longer = np.empty(len(values) + 1, dtype=values.dtype)
     longer[:-1], longer[-1] = values, last
     return longer
 
@@ -163,14 +165,14 @@ def taken(values: Array, index: Array, before: int) -> Array:
 
     Parameters
     ----------
-    values : ndarray of int64, shape (n,)
+    values : ndarray of int64 or bool, shape (n,)
     index : ndarray of int64, shape (n_chosen,)
         From -1 to n - 1.
-    before : int
+    before : int or bool
 
     Returns
     -------
-    ndarray of int64, shape (n_chosen,)
+    ndarray, dtype of `values`, shape (n_chosen,)
     """
     if len(values) < _MANY:
         return extended(values, before)[index]

@@ -67,6 +67,9 @@ def test_what_is_faster_for_few_values_equals_numpy(values: list[int]) -> None:
     for copies in (1, 1_000):  # few are taken in another way than many
         many = np.tile(array, copies)
         assert taken(many, index, 7).tolist() == np.append(many, 7)[index].tolist()
+        chosen = taken(many > 0, index, before=False)
+        assert chosen.dtype == bool, "the values of few, and of many, have one type"
+        assert chosen.tolist() == np.append(many > 0, False)[index].tolist()
 
 
 @given(st.lists(st.integers(-(2**50), 2**50), min_size=1, max_size=20), st.booleans())
