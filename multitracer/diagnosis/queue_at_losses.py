@@ -143,7 +143,8 @@ def lost_at_empty_queue(diagnosis: Diagnosis) -> Losses | None:
     if is_steady and np.count_nonzero(waited >= _FULL * longest_ns) >= _MIN_RUNS:
         few |= _below_full(diagnosis, delays, (first, last), waited, place)
     full = may_be_full(delays, first, diagnosis.carried.sent_ns[first])
-    around_ns = _waits_without_queue(diagnosis, delays, first, ~full, service_ns)
+    half_ns = diagnosis.carried.round_trip_ns // 2
+    around_ns = _waits_without_queue(delays, diagnosis.carried.sent_ns[first], half_ns, ~full, service_ns)
     few, waited = (few | np.isfinite(around_ns)) & ~full, np.minimum(waited, around_ns)
     minimum = _MIN_RUNS_OF_FEW
     if is_deep:
@@ -199,10 +200,8 @@ def _follows_overload(delays: PacketDelays, sent_ns: Array, waited: Array, longe
     return len(alike) > 0 and chance(soon, len(sent_ns), float(alike.mean())) <= _IMPROBABLE
 
 
-def _waits_without_queue(
-    diagnosis: Diagnosis, delays: PacketDelays, place: Array, chosen: Array, service_ns: float
-) -> Array:
-    """Return the shortest wait of a packet sent within half a round trip of each chosen segment: ns, shape (n,).
+def _waits_without_queue(delays: PacketDelays, sent_ns: Array, half_ns: int, chosen: Array, service_ns: float) -> Array:
+    """Return the shortest wait of a packet sent within half a round trip (`half_ns`) of each chosen segment: ns.
 
     It is infinite where that shows a queue: a queue delays all of these packets, but a radio that lets packets out
     together, or a grant, only some. If this holds for few of the segments, if no wait is long, or if few packets are
@@ -211,14 +210,13 @@ def _waits_without_queue(
     limit_ns = max(_QUEUE_NS, _QUEUE_SERVICES * service_ns)
     alone = delays.queue_ns[delays.ahead == 0]
     if not len(alone) or float((alone > limit_ns).mean()) < _LATE_ALONE:
-        return np.full(len(place), np.inf)
-    sent_ns, half_ns = diagnosis.carried.sent_ns[place], diagnosis.carried.round_trip_ns // 2
+        return np.full(len(sent_ns), np.inf)
     first = np.searchsorted(delays.time_ns, sent_ns - half_ns)
     last = np.searchsorted(delays.time_ns, sent_ns + half_ns, side="right")
     begin = np.minimum(first, len(delays.time_ns) - 1)
     shortest_ns = span_minimum(delays.queue_ns, begin, np.maximum(last, begin + 1))
     is_empty = chosen & (last > first) & (shortest_ns <= limit_ns)
-    is_deep = float(np.quantile(delays.queue_ns, _LONGEST)) >= _DEEPER * _QUEUE_NS
+    is_deep = float(np.quantile(delays.queue_ns, _LONGEST)) >= _DEEPER * limit_ns
     is_told = is_deep and float(is_empty.mean()) >= _NO_QUEUE_SHARE
     return np.where(is_empty & is_told, shortest_ns, np.inf)
 

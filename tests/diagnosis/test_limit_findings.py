@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.limits.names import Confidence, Limit
+from multitracer.diagnosis.limits.partition import Cells
 from multitracer.diagnosis.rules.limits import link_limited
 from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer
@@ -268,13 +268,15 @@ def test_a_window_that_can_no_longer_grow_is_no_slow_start(fixture_folder: Path,
     ("seconds", "confidence", "is_slight"),
     [(1.5, Confidence.WEAK, True), (2.5, Confidence.WEAK, False), (1.5, Confidence.INFERRED, False)],
 )
-def test_weak_time_of_the_link_counts_half(seconds: float, confidence: Confidence, is_slight: bool) -> None:
+def test_weak_time_of_the_link_counts_half(
+    tmp_path: Path, seconds: float, confidence: Confidence, is_slight: bool
+) -> None:
     """Of ten seconds: where a delay varies by itself, a short weak link is most often another limit."""
-    limited = SimpleNamespace(
-        cells=SimpleNamespace(limit=np.array([Limit.LINK.value, Limit.APPLICATION.value])),
-        is_theirs=np.array([False, False]),
-        confidence=np.array([confidence.value, Confidence.MEASURED.value]),
-        seconds=np.array([seconds, 10 - seconds]),
-        total_s=10.0,
-    )
-    assert link_limited._is_slight(cast("Diagnosis", SimpleNamespace(limited=limited))) is is_slight
+    found = answers(think_ms=0, pause_ms=0).diagnosed(tmp_path, reverse=True).limited
+    edges, none = np.array([0, seconds, 10]) * 1e9, np.zeros(2, dtype=np.int64)
+    limit = np.array([Limit.LINK.value, Limit.APPLICATION.value])
+    possible = np.array([confidence is Confidence.WEAK, False])
+    cells = Cells(edges[:-1], edges[1:], limit, none, possible)
+    limited = replace(found, cells=cells, seen=None, shown=None)  # nothing but the view makes them weak
+    assert limited.shares[1].confidence is confidence
+    assert link_limited._is_slight(limited) is is_slight

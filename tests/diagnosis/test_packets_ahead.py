@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -21,8 +20,6 @@ from tests.diagnosis.exchange import kinds as kinds_of
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from multitracer.diagnosis.diagnosis import Diagnosis
 
 SCENARIO = """
 limit_s = 60
@@ -146,8 +143,19 @@ def test_a_packet_that_did_not_wait_beside_a_loss_shows_that_there_was_no_queue(
     none = np.empty(0, dtype=np.int64)
     place = np.arange(many)
     delays = PacketDelays(place, place, sent_ns, late_ns.astype(np.int64), 0, none, none, is_one_way=True)
-    carried = SimpleNamespace(sent_ns=sent_ns, round_trip_ns=20 * NS_PER_MS)
-    alone = cast("Diagnosis", SimpleNamespace(carried=carried))
-    told = _waits_without_queue(alone, delays, lost, np.ones(len(lost), dtype=bool), 0.0)
+    told = _waits_without_queue(delays, sent_ns[lost], 10 * NS_PER_MS, np.ones(len(lost), dtype=bool), 0.0)
     assert bool(np.isfinite(told).mean() > 0.5) is not is_queue
     assert bool(np.isfinite(told).any()) is not is_queue
+
+
+def test_on_a_slow_link_a_queue_of_one_segment_is_no_deep_one() -> None:
+    """Packets wait for at most 20 ms, on a link that needs 12 ms for one: its queue was full at two."""
+    many = 2_000
+    place, none = np.arange(many), np.empty(0, dtype=np.int64)
+    sent_ns = place * 25 * NS_PER_MS
+    late_ns = np.random.default_rng(7).uniform(0, 20, many) * NS_PER_MS
+    delays = PacketDelays(place, place, sent_ns, late_ns.astype(np.int64), 0, none, none, is_one_way=True)
+    lost = place[100::190]
+    one_ns, every = 12.0 * NS_PER_MS, np.ones(len(lost), dtype=bool)
+    assert np.isfinite(_waits_without_queue(delays, sent_ns[lost], 40 * NS_PER_MS, every, one_ns / 12)).any()
+    assert not np.isfinite(_waits_without_queue(delays, sent_ns[lost], 40 * NS_PER_MS, every, one_ns)).any()

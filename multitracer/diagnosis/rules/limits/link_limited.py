@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.finding import Finding
+    from multitracer.diagnosis.limits.limited import Limited
 
 KIND = "link-limited"
 HELP = "A faster link, or less other traffic on it."
@@ -24,7 +25,7 @@ _RADIO_HELP = "A faster link, a better cell or fewer users."
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, if the link was the limit; none with a link log, which has its own rules."""
     limit = None if diagnosis.is_link_logged else held(diagnosis.limited, Limit.LINK)
-    if limit is None or diagnosis.limited.shown is None or _is_slight(diagnosis):
+    if limit is None or diagnosis.limited.shown is None or _is_slight(diagnosis.limited):
         return
     numbers, (rate, shown_by) = limit.numbers, link_in_words(diagnosis.limited)
     if rate and diagnosis.limited.link_rate is not None:
@@ -39,12 +40,11 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     yield finding._replace(help=_RADIO_HELP) if diagnosis.transfer.has_radio else finding
 
 
-def _is_slight(diagnosis: Diagnosis) -> bool:
+def _is_slight(limited: Limited) -> bool:
     """Return whether the link is the limit for too short a time to be told, where weak time counts half.
 
     Where a delay varies without a queue, a weak link is most often another limit: of 404 recordings, six of seven.
     """
-    limited = diagnosis.limited
     mine = (limited.cells.limit == Limit.LINK) & ~limited.is_theirs
     counts = np.where(limited.confidence[mine] == Confidence.WEAK, 0.5, 1.0)
     return float((limited.seconds[mine] * counts).sum()) < WORTH * limited.total_s
