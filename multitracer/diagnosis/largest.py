@@ -19,6 +19,8 @@ from multitracer.schemas.findings import UTILIZATION
 from multitracer.tables import NA, Table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.recording.recording import Recording
     from multitracer.tables import Row
@@ -43,7 +45,7 @@ class Explained:
     ----------
     first : Diagnosis or None
         Diagnosis of the longest group of connections, chosen as by `diagnose`.
-    diagnoses : dict of Way to Diagnosis
+    diagnoses : dict of ConnectionDirection to Diagnosis
         Diagnosis of each explained connection, for the direction with more data.
     same : set of int
         Numbers of connections that are another one's copy at another capture point.
@@ -65,29 +67,30 @@ def explain_largest(recording: Recording) -> Explained:
     numbers, same = distinct_connections(recording, MOST)
     if not numbers:
         return Explained(same=same)
-    first = _if_explained(recording, None)
-    diagnoses: dict[ConnectionDirection, Diagnosis] = {}
-    for number in numbers[:MOST]:
-        is_explained = first is not None and len(first.group.members) == 1 and _way(first).number == number
-        diagnosis = first if is_explained else _if_explained(recording, number)
-        if diagnosis is not None:
-            diagnoses[_way(diagnosis)] = diagnosis
+    first = next(_each(recording, [None], recording.warn_once), None)
+    known = first if first is not None and len(first.group.members) == 1 else None
+    diagnoses = {_direction(each): each for each in _each(recording, numbers, recording.warn_once, known)}
     return Explained(first, diagnoses, same, len(numbers) - len(diagnoses))
 
 
-def _if_explained(recording: Recording, number: int | None) -> Diagnosis | None:
-    """Return the diagnosis of a connection; if `number` is None, of the longest group of connections.
+def _each(
+    recording: Recording, numbers: Sequence[int | None], warn: Callable[[str], object], known: Diagnosis | None = None
+) -> Iterator[Diagnosis]:
+    """Yield the diagnosis of each connection, of the first `MOST`; of one that cannot be explained, `warn` is told why.
 
-    None, with a warning of the recording, if it cannot be explained.
+    None is the longest group of connections. The diagnosis `known` is not made again.
     """
-    try:
-        return explain(recording, number)
-    except MultiTracerError as error:
-        recording.warn_once(str(error))
-        return None
+    for number in numbers[:MOST]:
+        if known is not None and _direction(known).number == number:
+            yield known
+            continue
+        try:
+            yield explain(recording, number)
+        except MultiTracerError as error:
+            warn(str(error))
 
 
-def _way(diagnosis: Diagnosis) -> ConnectionDirection:
+def _direction(diagnosis: Diagnosis) -> ConnectionDirection:
     place = diagnosis.transfer.at_sender
     return ConnectionDirection(place.number, bool(diagnosis.transfer.reverse))
 
@@ -112,11 +115,8 @@ def link_uses(recording: Recording) -> dict[ConnectionDirection, LinkUse]:
     uses: dict[ConnectionDirection, LinkUse] = {}
     if not 0 < packets <= MOST_PACKETS:
         return uses
-    for number in distinct_connections(recording, MOST)[0][:MOST]:
-        try:
-            diagnosis = explain(recording, number)
-        except MultiTracerError:  # its packets have no times
-            continue
+    left_out: list[str] = []  # no error here: the columns stay empty, and what has no times is told beside them
+    for diagnosis in _each(recording, distinct_connections(recording, MOST)[0], left_out.append):
         transfer = diagnosis.transfer
         use = LinkUse(diagnosis.account.utilization, diagnosis.limited.link_limited_share)
         for place in filter(None, (transfer.at_sender, transfer.at_receiver)):

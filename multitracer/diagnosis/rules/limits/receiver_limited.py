@@ -59,5 +59,6 @@ def _offered(diagnosis: Diagnosis) -> Array:
         return np.sort(diagnosis.transfer.sender["window_bytes"][acks[np.maximum(at, 0)]])
     moments = seen.moments_ns
     moments = np.concatenate([begin, moments[Spans(begin, end).holds(moments)]])
+    seen.forget_moments()  # `partition` has freed them, too: of a long transfer they are megabytes
     edge, acknowledged = seen.window_edge(moments), seen.acknowledged(moments)
     return np.sort(np.maximum(edge - np.maximum(acknowledged, 1), 0))
