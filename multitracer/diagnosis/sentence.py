@@ -65,6 +65,7 @@ _CONTRACT_HELP = "a higher rate in the contract; shaping instead of policing"
 _POLICED_HELP = "a sender that paces, shaping instead of policing, or a higher rate in the contract"
 _SMALL_MTU_HELP = "ICMP messages that pass, or a smaller MSS at the tunnel: large packets vanish"
 _FULL_QUEUE_HELP = "an AQM that marks (ECN), or another congestion control: a full queue lost packets"
+_HOST_HELP = "a faster interface of the sender's host (its modem, or the limit that is set on it)"
 ADVICE = tuple(
     Advice(limit, help_, frozenset(needs.split()), part)
     for limit, needs, part, help_ in (
@@ -83,8 +84,10 @@ ADVICE = tuple(
         (Limit.OUTAGE, "radio", None, "better coverage, or other handover parameters of the network"),
         (Limit.OUTAGE, "", None,
          "finding the part of the path that failed: the log of its router or modem shows why"),
+        (Limit.LINK, "or-paced", LimitSubtype.HOST,
+         f"{_HOST_HELP}, or no pacer (SO_MAX_PACING_RATE, BBR): its packets do not show which"),
         (Limit.LINK, "", LimitSubtype.HOST,
-         "a faster interface of the sender's host (its modem, or the limit that is set on it)"),
+         _HOST_HELP),
         (Limit.LINK, "", LimitSubtype.ACKS,
          "less traffic in the direction of the ACKs (an upload of one's own), or a shorter queue there (AQM)"),
         (Limit.LINK, "policed pacing", None, f"{_CONTRACT_HELP} would only lose fewer packets"),
@@ -106,8 +109,10 @@ ADVICE = tuple(
          "window scaling at both ends, or a firewall that passes it: without it no window exceeds 65,535 bytes"),
         (Limit.RECEIVER_WINDOW, "read-late", None,
          "a receiving program that reads sooner: data waited in its buffer, and a larger one would fill, too"),
-        (Limit.RECEIVER_WINDOW, "", None,
+        (Limit.RECEIVER_WINDOW, "read-at-once", None,
          "a larger receive buffer (SO_RCVBUF), or none set, so that the kernel tunes it: what came was read at once"),
+        (Limit.RECEIVER_WINDOW, "", None,
+         "a larger receive buffer (SO_RCVBUF), or none set, so that the kernel tunes it"),
         (Limit.SENDER_BUFFER, "", None,
          "a larger send buffer (SO_SNDBUF), or none set, so that the kernel tunes it"),
         (Limit.APPLICATION, "of-initiator", LimitSubtype.THINK, "a program that sends its data sooner"),
@@ -198,7 +203,6 @@ def facts_of(limited: Limited, findings: Sequence[Finding], options: Sequence[Mi
         "of-initiator": not transfer.reverse,
         "policed": is_policed(limited),
         "unscaled": is_unscaled,
-        "read-late": seen is not None and is_read_late(seen),
         "nothing-lost": is_loss_known and is_in_order and not len(transfer.verdicts),
         "unopened": failed_opening(transfer) is not None,
         "clock-step": bool(transfer.clock_steps),
@@ -268,10 +272,16 @@ def _help_of_next(limited: Limited, named: dict[tuple[Limit, bool], float], shar
 
 
 def _facts_here(facts: frozenset[str], limited: Limited, row: LimitShare) -> frozenset[str]:
-    """Return the facts for a limit of either direction: whose data they are, whether policed, or read late."""
+    """Return the facts for a limit of either direction: whose data they are, whether policed or paced, or read late."""
     side = limited.side(reverse=row.reverse)
-    here = {"of-initiator": not row.reverse, "policed": is_policed(side)}
-    here["read-late"] = side.seen is not None and is_read_late(side.seen)
+    is_late = None if side.seen is None else is_read_late(side.seen)
+    here = {
+        "of-initiator": not row.reverse,
+        "policed": is_policed(side),
+        "or-paced": side.shown is not None and side.shown.spaced.total_ns > 0,
+        "read-late": is_late is True,
+        "read-at-once": is_late is False,
+    }
     return (facts - set(here)) | {name for name, holds in here.items() if holds}
 
 
@@ -519,7 +529,7 @@ def _noun(limited: Limited, limit: Limit, part: LimitSubtype = LimitSubtype.NONE
     if limit is not Limit.APPLICATION:
         noun = _LINK_NOUNS.get(part, _NOUNS[limit]) if limit is Limit.LINK else _NOUNS[limit]
         shown = limited.side(reverse=reverse).shown
-        if part is LimitSubtype.HOST and shown is not None and shown.spaced.total_ns:
+        if part is LimitSubtype.HOST and shown is not None and shown.spaced.total_ns > 0:
             noun += " or a pacer"  # packets alone do not tell these apart
         is_named = reverse != limited.transfer.reverse and limit not in (Limit.HANDSHAKE, Limit.UNKNOWN)
         return f"{noun} ({sender}'s data)" if is_named else noun

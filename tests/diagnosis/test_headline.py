@@ -13,8 +13,10 @@ from multitracer.diagnosis.limits.names import Confidence, Limit, Viewpoint
 from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer
 from tests.conftest import SAMPLES
+from tests.diagnosis.exchange import FULL, Exchange
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from multitracer.diagnosis.diagnosis import Diagnosis
@@ -99,3 +101,27 @@ def test_what_was_wasted_says_whether_it_arrived_broken_or_was_lost() -> None:
     assert plain.says(Use.WASTED) == "data were sent that were lost in a reset of the link"
     fade = explained(SAMPLES / "overbuffered").account
     assert fade.says(Use.WASTED) == "data were sent that were lost or arrived broken", "there was none"
+
+
+def test_a_full_window_was_read_at_once_only_where_that_was_seen(
+    tmp_path: Path, transfer_of: Callable[..., Transfer]
+) -> None:
+    """The log of a link shows that a slow reader's window was full, and nothing of when its data were read."""
+    logged = diagnose(transfer_of("slow-reader")).headline
+    assert "SO_RCVBUF" in logged.help
+    assert "read at once" not in logged.help
+    exchange = Exchange().opened()
+    for turn in range(20):
+        exchange.data(50.2 + 50 * turn, 4 * turn, count=4)
+        exchange.note(100 + 50 * turn, 1, seq=5_001, ack=1_001 + 4 * (turn + 1) * FULL, window=4 * FULL)
+    assert "what came was read at once" in exchange.diagnosed(tmp_path).headline.help
+
+
+def test_where_packets_do_not_part_an_interface_from_a_pacer_the_remedy_names_both(tmp_path: Path) -> None:
+    exchange = Exchange(rtt_ms=30).opened()
+    for number in range(400):
+        exchange.data(31 + 3 * number, number)
+        exchange.ack(31 + 3 * number + 28.4, number + 1)
+    headline = exchange.diagnosed(tmp_path).headline
+    assert "sender's own interface or a pacer" in headline.sentence
+    assert "no pacer" in headline.help

@@ -100,6 +100,7 @@ def test_a_rate_shown_by_a_short_queue_is_no_busy_link_behind_a_full_buffer() ->
     all_, start = (Spans.of(np.array([0]), np.array([end])) for end in (seen.end_ns, seen.end_ns // 10))
     assert pace(late, NONE, NONE, NONE, Busy(all_, start, NONE, None)).refuted.total_ns > 0.8 * seen.end_ns
     assert not pace(late, NONE, NONE, NONE, Busy(all_, all_, NONE, None)).refuted.total_ns, "a standing queue"
+    assert not pace(late, NONE, NONE, NONE, Busy(all_, NONE, NONE, None)).refuted.total_ns, "no delay shows any"
 
 
 def shaped(*, jitter_ms: float = 0.0, released: bool = False, many: int = 400) -> Observed:
@@ -138,6 +139,20 @@ def test_a_long_gap_at_the_receiver_may_be_an_outage_unless_the_packets_are_numb
     assert not may_be_outages(replace(at_receiver, view=Viewpoint.SENDER), think).any()
     alike = SenderIdleGaps(np.arange(5) * 10**10, np.arange(5) * 10**10 + 4 * 10**9, think.part)
     assert not may_be_outages(at_receiver, alike).any()
+
+
+@pytest.mark.parametrize(
+    ("lengths_ms", "expected"),
+    [([4_000], [True]), ([300], [False]), ([200, 4_000], [False, True]), ([4_000, 4_000], [False, False])],
+)
+def test_one_or_two_gaps_may_be_outages_as_well(lengths_ms: list[int], expected: list[bool]) -> None:
+    """A gap is compared with the others: with itself in the median, no single one could be unlike them."""
+    seen, length = written(), np.array(lengths_ms) * NS_PER_MS
+    begin = np.arange(len(length)) * 10**10
+    gaps = SenderIdleGaps(begin, begin + length, np.full(len(length), LimitSubtype.WRITES.value))
+    unknown = np.full(len(seen.sends), NA, dtype=np.int64)
+    at_receiver = replace(seen, view=Viewpoint.RECEIVER, sends=replace(seen.sends, missing=unknown))
+    assert may_be_outages(at_receiver, gaps).tolist() == expected
 
 
 def test_full_segments_alone_show_no_writer() -> None:

@@ -149,7 +149,7 @@ def test_each_remedy_can_be_reached() -> None:
     """A limit has one that always fits, behind all others; what one needs is the kind of a finding, or a fact."""
     kinds = {rule.KIND for rule in RULES} | {f"without-{option}" for option in OPTIONS}
     facts = {"radio", "of-initiator", "policed", "unscaled", "nothing-lost", "unopened", "clock-step", "one-time"}
-    facts |= {"read-late"}
+    facts |= {"read-late", "read-at-once", "or-paced"}
     for limit in Limit:
         own = [each for each in ADVICE if each.limit is limit]
         assert [each for each in own if not each.needs and each.part is None] == own[-1:], limit

@@ -127,17 +127,30 @@ def may_be_outages(seen: Observed, idle: SenderIdleGaps) -> Array:
     """Return which idle gaps of the sender, seen at the receiver, may have been outages as well: bool, shape (n,).
 
     What ends a gap may have been sent before, and lost: only numbers of the sender's packets (IP identification) show
-    that it was not. Gaps that are as long as others are no outages, nor is the wait for the receiver's own program.
+    that it was not. Gaps that are as long as the others are no outages, nor is the wait for the receiver's own program.
     """
     length_ns = idle.end - idle.begin
     none = np.zeros(len(length_ns), dtype=bool)
     if seen.view is not Viewpoint.RECEIVER or not len(length_ns) or (seen.sends.missing != NA).any():
         return none
-    longest_ns = max(_TRIES_AT_RECEIVER * _SHORTEST_TIMEOUT_NS + seen.floor_ns, _UNLIKE * median(length_ns))
-    return np.asarray((length_ns > longest_ns) & np.isin(idle.part, (LimitSubtype.WRITES, LimitSubtype.THINK)))
+    tried_ns = _TRIES_AT_RECEIVER * _SHORTEST_TIMEOUT_NS + seen.floor_ns
+    is_long = (length_ns > tried_ns) & (length_ns > _UNLIKE * _median_of_others(length_ns))
+    return np.asarray(is_long & np.isin(idle.part, (LimitSubtype.WRITES, LimitSubtype.THINK)))
 
 
-_UNLIKE = 4.0  # so many times as long as the typical one, a gap has a cause of its own. Not measured
+def _median_of_others(values: Array) -> Array:
+    """Return for each value the median of all others, 0 without others: float64, shape (n,)."""
+    others = len(values) - 1
+    if not others:
+        return np.zeros(1)
+    order = values.argsort(kind="stable")
+    rank, ordered = np.empty(len(values), dtype=np.int64), values[order]
+    rank[order] = np.arange(len(values))
+    low, high = (ordered[at + (rank <= at)] for at in ((others - 1) // 2, others // 2))
+    return np.asarray((low + high) / 2)
+
+
+_UNLIKE = 4.0  # so many times as long as the typical other one, a gap has a cause of its own. Not measured
 
 
 def _is_silent(seen: Observed, each: IdleGaps, empty_pipe: Array) -> Array:

@@ -26,7 +26,7 @@ from multitracer.analysis.intervals import increases, indexes, median, places, s
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.limits.observed import not_captured
 from multitracer.diagnosis.limits.spans import Spans
-from multitracer.diagnosis.limits.windows import GROWS, full_window, samples_in_full_window
+from multitracer.diagnosis.limits.windows import GROWS, full_window, withholds_answers
 from multitracer.diagnosis.packets.packet_delays import HEADERS_BYTES, path_changes
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -63,10 +63,6 @@ _STRETCHES = 32
 """Number of intervals of a transfer in each of which the link's rate is determined."""
 _MOST_ABOVE, _RARELY = 1.25, 0.1
 """A rate is rejected if more than the share `_RARELY` of the deliveries exceed it by this factor. Not measured."""
-_WITHHELD = 0.6
-"""Minimum share of samples taken with a full window from which on a slow reader may have caused the delays."""
-_WITHHELD_SEGMENTS = 2.5
-"""An ACK that covers more than this many segments was delayed."""
 
 
 class Busy(NamedTuple):
@@ -172,7 +168,7 @@ def _busy(seen: Observed) -> Busy:
     typical = _typical(times, rate, proven) if typical is None else typical
     if typical is None:
         return Busy(queued, queued, Spans.none(), shown)
-    kept_up = _kept_up(seen, paths, delivery, typical).without(steady.room)
+    kept_up = _kept_up(seen, paths, delivery, typical).without(steady.room).without(_withheld(seen))
     spans = _clipped(queued.union(kept_up), seen)
     return Busy(spans, queued, Spans.none(), shown)
 
@@ -279,11 +275,6 @@ def _delivery(seen: Observed, floor_ns: Array | int, within: tuple[Spans, Array 
 
 def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
     """Return the intervals in which the delay samples are so long that the segments waited in a queue."""
-    if not seen.one_way and samples_in_full_window(seen) > _WITHHELD:
-        steps = np.diff(seen.answers.ack)
-        steps = steps[steps > 0]
-        if len(steps) and median(steps) > _WITHHELD_SEGMENTS * seen.mss_bytes:
-            return Spans.none()  # a receiver that reads slowly kept its ACKs back: round trips prove nothing
     sent, way = seen.delays.time_ns, seen.delays.way_ns
     floor = seen.floor_ns + paths.above_first(sent)
 
@@ -303,11 +294,16 @@ def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
     minimum = np.maximum(_QUEUE_SERVICES * service_ns, noise)
     above = indexes(queue > minimum)
     queued = Spans.of(sent[above], sent[above] + queue[above])
-    queued = queued.bridged(max(_BRIDGE_NS, _BRIDGE_SERVICES * service_ns))
+    queued = queued.bridged(max(_BRIDGE_NS, _BRIDGE_SERVICES * service_ns)).without(_withheld(seen))
     inside = queued.which(sent[above])
     samples = np.bincount(inside[inside >= 0], minlength=len(queued.begin))
     long = queued.length_ns >= seen.floor_ns + paths.above_first(queued.begin)
     return _clipped(queued.where(long & (samples >= _FEWEST_SAMPLES)), seen)
+
+
+def _withheld(seen: Observed) -> Spans:
+    """Return the intervals in which a slow reader kept answers back, so that neither delay nor rate shows a queue."""
+    return full_window(seen).spans if withholds_answers(seen) else Spans.none()
 
 
 _LARGER, _SMALLER = 1.4, 0.6

@@ -155,7 +155,8 @@ def pace(seen: Observed, window: Spans, buffer: Spans, steady: Spans, link: Busy
     too_long, refuted, doubtful = spare & (link.spans.overlap_ns(*blocks) > _CLAIM * needed_ns), none, none
     if too_long.any():
         returns, is_full = _returns(seen, blocks), window.total_ns >= _HALF * (seen.end_ns - seen.opened_ns)
-        returns |= link.by_queue.overlap_ns(*blocks) < _HALF * link.spans.overlap_ns(*blocks)
+        if link.by_queue.total_ns:  # else no delay could show a queue, or answers hid it
+            returns |= link.by_queue.overlap_ns(*blocks) < _HALF * link.spans.overlap_ns(*blocks)
         full = (window.union(constant) if is_full else constant).union(buffer)
         if seen.view is Viewpoint.RECEIVER and released:  # it does not know the flight exactly
             full = full.union(steady)

@@ -33,9 +33,7 @@ from multitracer.diagnosis.limits.windows import (
     full_buffer,
     full_congestion_window,
     full_window,
-    is_read_late,
     is_spaced,
-    samples_in_full_window,
     slow_start,
     small_writes,
     steady_flight,
@@ -48,7 +46,6 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.limits.observed import Observed
     from multitracer.tables import Array
 
-_MOSTLY = 0.5  # of the round trips, as in `windows`
 _REST = (Limit.SLOW_START, Limit.CONGESTION_WINDOW)
 _LASTING = (Limit.LINK, Limit.RECEIVER_WINDOW, Limit.SENDER_BUFFER)
 _IS_REST, _IS_LASTING = (np.array([each in some for each in Limit]) for some in (_REST, _LASTING))
@@ -110,9 +107,6 @@ class RuleEvidence:
         if seen.view is Viewpoint.RECEIVER and fills_window(seen, steady):
             window, steady = window._replace(spans=window.spans.union(steady)), Spans.none()
         link = link_of()
-        if not seen.one_way and is_read_late(seen) and samples_in_full_window(seen) > _MOSTLY:
-            # the reader delays ACKs, too: round trips are no queue then
-            link = link.without(window.spans)
         whose = pace(seen, window.spans, buffer, steady, link)
         link = link.without(whose.refuted).behind(whose.host, seen)
         is_host_unseen = seen.host_delay_ns is None or whose.host.total_ns > 0  # its queue is shorter than a tick

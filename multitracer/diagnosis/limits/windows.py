@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import extended, first_of_each, indexes
+from multitracer.analysis.intervals import extended, first_of_each, indexes, median
 from multitracer.diagnosis.chance import chance
 from multitracer.diagnosis.limits.gaps import ROUND, gaps
 from multitracer.diagnosis.limits.names import Viewpoint
@@ -46,6 +46,10 @@ _AT_ONCE_NS = NS_PER_MS // 2  # from an ACK to what it released (limits.md)
 _READ_LATE = 0.1
 """Part of the window's growth that comes without an ACK of new data: 0.24 to 0.97 of five slow readers, at most 0.02 of
 nine small receive buffers."""
+_WITHHELD = 0.6
+"""Minimum share of samples taken with a full window from which on a slow reader may have caused the delays."""
+_WITHHELD_SEGMENTS = 2.5
+"""An ACK that covers more than this many segments was delayed."""
 _IMPROBABLE = 0.05  # that a program that writes in its own time meets so many ACKs. Not measured
 
 
@@ -315,15 +319,30 @@ def full_window(seen: Observed) -> FullWindow:
     return FullWindow(Spans.of(times[full | closed], until[full | closed]), Spans.of(times[closed], until[closed]))
 
 
-def is_read_late(seen: Observed) -> bool:
+def is_read_late(seen: Observed) -> bool | None:
     """Return whether the receiving program let data wait: the window grew without new data being acknowledged.
 
     TCP acknowledges data when they arrive, and offers their place again when they were read. If the program waits for
-    the data, one ACK does both.
+    the data, one ACK does both. None if no window is known that grew: nothing shows when data were read.
     """
     grew, acked = np.diff(seen.answers.edge), np.diff(seen.answers.ack)
     known = (seen.answers.edge[1:] != NA) & (seen.answers.edge[:-1] != NA) & (grew > 0)
+    if not known.any():
+        return None
     return bool(grew[known & (acked == 0)].sum() > _READ_LATE * grew[known].sum())
+
+
+def withholds_answers(seen: Observed) -> bool:
+    """Return whether the receiver delayed its answers until data were read: round trips show no queue then.
+
+    Most delays were measured while the window was full, and answers cover many segments, or the program read late.
+    """
+    if seen.one_way or samples_in_full_window(seen) <= _WITHHELD:
+        return False
+    steps = np.diff(seen.answers.ack)
+    steps = steps[steps > 0]
+    covers_many = len(steps) > 0 and median(steps) > _WITHHELD_SEGMENTS * seen.mss_bytes
+    return bool(covers_many or is_read_late(seen))
 
 
 def samples_in_full_window(seen: Observed) -> float:
