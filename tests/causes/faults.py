@@ -46,6 +46,8 @@ _ONE_CONNECTION = 2
 """Source ports of one; of several each is the others' competitor."""
 _TELLS_BPS = 20_000_000
 """A full segment takes 0.6 ms."""
+_SOONEST_FORGOTTEN_NS = 2_000_000_000
+"""Idle time after which a real device forgets a connection, at the soonest: servers take 5 s and more."""
 _OF_LIMITS = {
     "receiver-limited": ("receiver-window", None),
     "send-buffer-limited": ("sender-buffer", None),
@@ -65,7 +67,7 @@ def _amount(value: float, *, minimum: float, none: float = 0) -> bool | None:
 def faults(t: Transfer, intervals: list[Interval], fates: dict[str, dict[str, int]]) -> dict[str, bool]:
     """Return for each kind of finding whether it is true of a transfer; what is slight is left out."""
     found = {
-        **_of_fates(fates["data"]),
+        **_of_fates(t, fates["data"]),
         **_of_packets(t),
         **_of_beginning_and_end(t),
         **_of_time(t, intervals),
@@ -98,11 +100,15 @@ def _told(found: Mapping[str, bool | None]) -> dict[str, bool]:
     return {kind: value for kind, value in found.items() if value is not None}
 
 
-def _of_fates(data: Mapping[str, int]) -> dict[str, bool | None]:
+def _of_fates(t: Transfer, data: Mapping[str, int]) -> dict[str, bool | None]:
+    """Return what the path did to the data; a box that forgets sooner than any real one looks like a failed path."""
+    forgot = _amount(data.get("idle", 0), minimum=1)
+    if any(after_ns < _SOONEST_FORGOTTEN_NS for after_ns, *_ in t.data_link.numbers("idle")):
+        forgot = forgot and None
     return {
         "random-loss": _amount(data.get("loss", 0), minimum=_LEAST_LOSSES),
         "policer": _amount(data.get("policer", 0), minimum=_LEAST_DROPS_OF_A_POLICER),
-        "idle-timeout": _amount(data.get("idle", 0), minimum=1),
+        "idle-timeout": forgot,
     }
 
 

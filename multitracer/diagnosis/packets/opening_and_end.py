@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 IDLE_S = 3.0
 """Minimum idle time, in s, from which on it may be the reason for a dead connection: servers and NAT devices
 end idle connections after 5 s (the default of common web servers) to minutes, some a little earlier."""
-_SHORT_IDLE_S, _LONGER = 1.0, 2.0
-"""Minimum idle time, in s, that ends in silence for good, if it is so many times as long as each gap before it, which
-the connection survived. Not measured alone."""
 _TRIES = 3
 """Number of failed tries from which on no answer is expected any more."""
 _SOONEST = 0.8
@@ -180,22 +177,12 @@ def failed_opening(transfer: Transfer) -> FailedOpening | None:
 def is_forgotten(opening: HandshakeAndResets, dead: DeadTime) -> bool:
     """Return whether the peer no longer knew the connection: after a long idle time nothing was answered.
 
-    The first data after the idle time, and all their retransmissions, must have no answer. An idle time of less than
-    `IDLE_S` must be the longest by far: one that the connection survived before is no reason for its end.
+    The first data after an idle time of `IDLE_S`, and all their retransmissions, must have no answer. After a shorter
+    one a path that failed in the meantime looks the same, and no device is known that forgets so soon.
     """
     if dead.answer != NA or dead.failed < _TRIES:
         return False
-    row = first_unanswered(opening.transfer, dead)
-    idle_s = paused_s(opening, row)
-    return idle_s >= IDLE_S or idle_s >= max(_SHORT_IDLE_S, _LONGER * _longest_gap_s(opening.transfer, row, idle_s))
-
-
-def _longest_gap_s(transfer: Transfer, row: int, idle_s: float) -> float:
-    """Return the longest time between two packets before the idle time that a row ends, in s of link time."""
-    time_ns = transfer.sender["time_ns"][:row]
-    since_ns = int(transfer.sender["time_ns"][row]) - round(idle_s / transfer.speed * NS_PER_S)
-    before = time_ns[time_ns <= since_ns]
-    return float(np.diff(before).max(initial=0)) * transfer.speed / NS_PER_S
+    return paused_s(opening, first_unanswered(opening.transfer, dead)) >= IDLE_S
 
 
 def first_unanswered(transfer: Transfer, dead: DeadTime) -> int:
