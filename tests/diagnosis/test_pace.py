@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from multitracer.cli._program import cli
-from multitracer.diagnosis.limits.gaps import SenderIdleGaps, may_be_outages
+from multitracer.diagnosis.limits.gaps import SenderIdleGaps, may_be_losses
 from multitracer.diagnosis.limits.link import Busy
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.observed import Answers, DelaySamples, Observed, Sends
@@ -33,12 +33,14 @@ IDLE = Busy(NONE, NONE, NONE, None)
 """A link that seems never busy."""
 
 
-def written(*, small: int = 300, apart_ms: float = 14, many: int = 300, service_ms: float = 0.2) -> Observed:
+def written(
+    *, small: int = 300, apart_ms: float = 14, many: int = 300, service_ms: float = 0.2, late_ms: float = 25
+) -> Observed:
     """Return what a program writes: two full segments and a small one every some ms, over a path whose delay varies."""
     chance = np.random.default_rng(1)
     sizes = np.tile([MSS, MSS, small], many)
     sent = np.repeat(np.arange(many) * apart_ms, 3) + np.tile([0, 0.01, 0.02], many) + 1
-    late = np.repeat(chance.uniform(0, 25, many), 3)
+    late = np.repeat(chance.uniform(0, late_ms, many), 3)
     came = np.maximum.accumulate(sent + FLOOR_NS / NS_PER_MS / 2 + late + np.tile([1, 2, 3], many) * service_ms)
     return observed(sent, sizes, came)
 
@@ -125,34 +127,50 @@ def test_segments_that_leave_at_one_rate_whenever_acks_come_wait_in_their_own_ho
     assert not RuleEvidence.of(stamped).spaced.total_ns, "its timestamps show that nothing waited there"
 
 
-def test_a_long_gap_at_the_receiver_may_be_an_outage_unless_the_packets_are_numbered() -> None:
-    """Of gaps that are much alike none is an outage, and the receiver's own program is known."""
+def test_a_rate_alone_is_no_sure_link_where_delays_seldom_show_a_queue() -> None:
+    """Full segments that a program writes in its own time have one rate, too: a queue of a moment seems to show it."""
+    seen = written(small=MSS, late_ms=0)
+    all_, start = (Spans.of(np.array([0]), np.array([end])) for end in (seen.end_ns, seen.end_ns // 3))
+    alone = pace(seen, NONE, NONE, NONE, Busy(all_, start, NONE, None)).doubtful
+    assert alone.total_ns > 0.6 * seen.end_ns
+    assert not alone.overlap_ns(*start).any(), "while a queue stands, the link is sure"
+    assert not pace(seen, NONE, NONE, NONE, Busy(all_, all_, NONE, None)).doubtful.total_ns
+    marked = replace(seen, answers=replace(seen.answers, marked=np.ones(len(seen.answers), dtype=bool)))
+    assert not pace(marked, NONE, NONE, NONE, Busy(all_, start, NONE, None)).doubtful.total_ns, "a router had a queue"
+    busy = written(small=MSS, late_ms=0, service_ms=4.4)
+    assert not pace(busy, NONE, NONE, NONE, Busy(all_, start, NONE, None)).doubtful.total_ns, "trains need all the time"
+
+
+def test_a_long_gap_at_the_receiver_may_be_a_loss_unless_the_packets_are_numbered() -> None:
+    """Of gaps that are much alike none is a loss, and the receiver's own program is known."""
     ends_ms = np.array([300, 600, 900, 5_000, 5_300])
     begin, end = ((ends_ms - length) * NS_PER_MS for length in (np.array([200, 200, 200, 4_000, 200]), 0))
     think = SenderIdleGaps(begin, end, np.full(5, LimitSubtype.THINK.value))
     seen = written()
     unknown = np.full(len(seen.sends), NA, dtype=np.int64)
     at_receiver = replace(seen, view=Viewpoint.RECEIVER, sends=replace(seen.sends, missing=unknown))
-    assert may_be_outages(at_receiver, think).tolist() == [False, False, False, True, False]
-    assert not may_be_outages(replace(at_receiver, sends=seen.sends), think).any(), "numbered: none is missing"
-    assert not may_be_outages(at_receiver, think._replace(part=np.full(5, LimitSubtype.PEER.value))).any()
-    assert not may_be_outages(replace(at_receiver, view=Viewpoint.SENDER), think).any()
+    assert may_be_losses(at_receiver, think).tolist() == [False, False, False, True, False]
+    assert not may_be_losses(replace(at_receiver, sends=seen.sends), think).any(), "numbered: none is missing"
+    assert not may_be_losses(at_receiver, think._replace(part=np.full(5, LimitSubtype.PEER.value))).any()
+    assert not may_be_losses(replace(at_receiver, view=Viewpoint.SENDER), think).any()
+    repair = think._replace(part=np.full(5, LimitSubtype.REPAIR.value))
+    assert may_be_losses(at_receiver, repair).all(), "the answer to a repeated request may have been lost"
     alike = SenderIdleGaps(np.arange(5) * 10**10, np.arange(5) * 10**10 + 4 * 10**9, think.part)
-    assert not may_be_outages(at_receiver, alike).any()
+    assert not may_be_losses(at_receiver, alike).any()
 
 
 @pytest.mark.parametrize(
     ("lengths_ms", "expected"),
-    [([4_000], [True]), ([300], [False]), ([200, 4_000], [False, True]), ([4_000, 4_000], [False, False])],
+    [([250], [True]), ([150], [False]), ([50, 4_000], [False, True]), ([4_000, 4_000], [False, False])],
 )
-def test_one_or_two_gaps_may_be_outages_as_well(lengths_ms: list[int], expected: list[bool]) -> None:
+def test_one_or_two_gaps_may_be_losses_as_well(lengths_ms: list[int], expected: list[bool]) -> None:
     """A gap is compared with the others: with itself in the median, no single one could be unlike them."""
     seen, length = written(), np.array(lengths_ms) * NS_PER_MS
     begin = np.arange(len(length)) * 10**10
     gaps = SenderIdleGaps(begin, begin + length, np.full(len(length), LimitSubtype.WRITES.value))
     unknown = np.full(len(seen.sends), NA, dtype=np.int64)
     at_receiver = replace(seen, view=Viewpoint.RECEIVER, sends=replace(seen.sends, missing=unknown))
-    assert may_be_outages(at_receiver, gaps).tolist() == expected
+    assert may_be_losses(at_receiver, gaps).tolist() == expected
 
 
 def test_full_segments_alone_show_no_writer() -> None:

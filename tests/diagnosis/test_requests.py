@@ -65,6 +65,41 @@ def seconds(found: Diagnosis, part: LimitSubtype) -> float:
     return sum(row.seconds for row in found.limited.shares if row.part is part)
 
 
+@pytest.mark.parametrize("is_again", [True, False])
+def test_an_answer_that_was_lost_is_a_recovery_though_the_request_came_again(tmp_path: Path, is_again: bool) -> None:
+    """The lost answer carried the ACK of the request: an ACK without data, then the answer, follow the copy.
+
+    Where no request came again, an ACK may have been lost, and the program took its time.
+    """
+    exchange, half, ids, at_ms = Exchange(), 25.0, [100, 7000], 50.1
+
+    def note(sent_ms: float, side: int, **what: Any) -> None:
+        ids[side] += 1
+        stamp = (7_000 + 90_000 * side + int(sent_ms), 0)
+        exchange.note(sent_ms + half * side, side, stamp=stamp, ip_id=ids[side], **what)
+
+    options = {"mss": FULL + 12, "scale": 0}
+    note(0, 0, seq=_CLIENT - 1, flags=SYN, options=options)
+    note(half, 1, seq=_SERVER - 1, ack=_CLIENT, flags=SYN | ACK, options=options)
+    for turn in range(20):
+        request = {"seq": _CLIENT + turn * 100, "ack": _SERVER + turn * FULL, "payload": 100}
+        note(at_ms, 0, **request)
+        if turn in (6, 13):
+            ids[1] += 1
+            at_ms += 230
+            if is_again:
+                note(at_ms, 0, **request)
+            seq = _SERVER + (turn + is_again) * FULL
+            note(at_ms + half - 100 * (not is_again), 1, seq=seq, ack=_CLIENT + (turn + 1) * 100)
+        at_ms += half + 1
+        note(at_ms, 1, seq=_SERVER + turn * FULL, ack=_CLIENT + (turn + 1) * 100, payload=FULL)
+        at_ms += half + 1
+    found = exchange.diagnosed(tmp_path, reverse=True)
+    part, other = (LimitSubtype.TIMER, LimitSubtype.THINK)[:: 1 if is_again else -1]
+    assert seconds(found, part) == pytest.approx(2 * 0.23, abs=0.06)
+    assert seconds(found, other) + seconds(found, LimitSubtype.REPAIR) < 0.06
+
+
 @pytest.mark.parametrize("at_client", [True, False])
 def test_requests_without_a_pause_between_them_wait_for_the_path_alone(tmp_path: Path, at_client: bool) -> None:
     found = turns(at_client=at_client).diagnosed(tmp_path, reverse=True)

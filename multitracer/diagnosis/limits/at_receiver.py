@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis import SegmentKind
 from multitracer.analysis.group import has
-from multitracer.analysis.intervals import indexes
+from multitracer.analysis.intervals import indexes, places, taken
 from multitracer.analysis.overtaken import Overtaken, overtaken
 from multitracer.captured import CaptureMark, Flag
 from multitracer.diagnosis.limits.at_sender import answers_of, full_segment, offered_bytes, sends_of
@@ -226,7 +227,7 @@ def _placed(
     sent = transfer.sent
     if len(late.row):
         sent = sent[late.in_order(sent, transfer.sender["seq_bytes"][sent])]
-    arrived = replace(arrived, missing=missing_before(transfer.sender, sent)[arrived.row])
+    arrived = replace(arrived, missing=_missing(transfer, sent, arrived.row))
     by_stamps = sent_by_stamps(transfer.sender, arrived.row)
     if by_stamps is None:
         again = _fills(arrived.begin, arrived.end)
@@ -259,6 +260,23 @@ def _placed(
     by_timer = _after_idle_gap(placed, trip_ns)
     needed = placed.needed | (by_timer & again & _unanswered(transfer, row))
     return replace(placed, by_timer=by_timer, needed=needed), (way - shortest)[order], tick
+
+
+def _missing(transfer: Transfer, sent: Array, rows: Array) -> Array:
+    """Return how many packets of the sender are missing between each of `rows` and the one before it; NA if unknown.
+
+    What is missing before an ACK without data counts where the receiver had sent its request again: the answer that
+    was lost came before the ACK of the copy. Any other may have been an ACK, too.
+    """
+    table, missing = transfer.sender, missing_before(transfer.sender, sent)
+    asks = transfer.acks[table["payload_bytes"][transfer.acks] > 0]
+    last = taken(asks, places(asks, sent) - 1, NA)
+    counts = (last != NA) & has(table["kind"][last], SegmentKind.RETRANSMISSION)
+    known = np.zeros(len(missing), dtype=np.int64)
+    known[sent] = np.cumsum(np.where(counts, np.maximum(missing[sent], 0), 0))
+    own = np.maximum(missing[rows], 0)
+    since = np.maximum(np.diff(known[rows], prepend=known[rows[:1]]), own)
+    return np.where(missing[rows] == NA, NA, since)
 
 
 def _unanswered(transfer: Transfer, rows: Array) -> Array:

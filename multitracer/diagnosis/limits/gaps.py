@@ -123,19 +123,21 @@ def idle_gaps(seen: Observed, still: IdleSpans) -> SenderIdleGaps:
     return _cut(seen, each, chosen, part, request)
 
 
-def may_be_outages(seen: Observed, idle: SenderIdleGaps) -> Array:
-    """Return which idle gaps of the sender, seen at the receiver, may have been outages as well: bool, shape (n,).
+def may_be_losses(seen: Observed, idle: SenderIdleGaps) -> Array:
+    """Return which idle gaps of the sender, seen at the receiver, may have been losses as well: bool, shape (n,).
 
     What ends a gap may have been sent before, and lost: only numbers of the sender's packets (IP identification) show
-    that it was not. Gaps that are as long as the others are no outages, nor is the wait for the receiver's own program.
+    that it was not. So it is where the receiver's program sent a request again: what got lost was the request, or its
+    answer. Gaps that are as long as the others are no losses, nor is the wait for the receiver's own program.
     """
     length_ns = idle.end - idle.begin
     none = np.zeros(len(length_ns), dtype=bool)
     if seen.view is not Viewpoint.RECEIVER or not len(length_ns) or (seen.sends.missing != NA).any():
         return none
-    tried_ns = _TRIES_AT_RECEIVER * _SHORTEST_TIMEOUT_NS + seen.floor_ns
-    is_long = (length_ns > tried_ns) & (length_ns > _UNLIKE * _median_of_others(length_ns))
-    return np.asarray(is_long & np.isin(idle.part, (LimitSubtype.WRITES, LimitSubtype.THINK)))
+    is_long = length_ns >= max(_SHORTEST_TIMEOUT_NS, seen.floor_ns) - seen.stamp_tick_ns
+    is_long &= length_ns > _UNLIKE * _median_of_others(length_ns)
+    is_own = np.isin(idle.part, (LimitSubtype.WRITES, LimitSubtype.THINK))
+    return np.asarray((is_long & is_own) | (idle.part == LimitSubtype.REPAIR))
 
 
 def _median_of_others(values: Array) -> Array:

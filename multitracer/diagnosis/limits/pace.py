@@ -87,7 +87,8 @@ class Pace(NamedTuple):
     refuted: Spans
     """Delays show no queue: the application or the receiver's window set the pace; the link needed far less time."""
     doubtful: Spans
-    """Delays may show no queue: there is a writer, or no queue stands on a path whose delay varies by itself."""
+    """Delays may show no queue: there is a writer, no queue stands on a path whose delay varies by itself, or only a
+    rate shows the link, which is a steady writer's as well."""
     buffer: Spans
     """A full send buffer set the pace: the same amount was in flight, however long the round trip."""
     acks: Spans
@@ -164,6 +165,7 @@ def pace(seen: Observed, window: Spans, buffer: Spans, steady: Spans, link: Busy
         refuted = Spans.of(*blocks.where(too_long & (clock.writes | is_even)))
         is_doubtful = (clock.writer & (per_octet is not None)) | (returns & _varies(seen, bursts))
         doubtful = Spans.of(*blocks.where(too_long & is_doubtful))
+    doubtful = doubtful.union(_by_rate_alone(seen, link).without(Spans.of(*blocks.where(share >= _NEAR_RATE))))
     return Pace(
         writes=Spans.of(*blocks.where(clock.writes & spare)),
         at_rate=Spans.of(*blocks.where((clock.writes | clock.writer) & (share >= _NEAR_RATE))),
@@ -174,6 +176,18 @@ def pace(seen: Observed, window: Spans, buffer: Spans, steady: Spans, link: Busy
         host=host,
         even=none if released else steady,
     )
+
+
+def _by_rate_alone(seen: Observed, link: Busy) -> Spans:
+    """Return the intervals in which the link seems busy by a rate alone, where delays show a queue for less than half.
+
+    A program that writes steadily has one rate, too: where it met a queue for a moment, it seems to have the link's
+    rate all the time. A router that marks had a queue, however short.
+    """
+    shown = link.by_queue.union(link.by_bucket)
+    if shown.total_ns >= _HALF * link.spans.total_ns or seen.answers.marked.any():
+        return Spans.none()
+    return link.spans.without(shown)
 
 
 def _constant_flight(seen: Observed, bursts: _Bursts) -> Spans:

@@ -19,7 +19,7 @@ from multitracer.diagnosis.limits.gaps import (
     SenderIdleGaps,
     idle_gaps,
     idle_spans,
-    may_be_outages,
+    may_be_losses,
     outages,
 )
 from multitracer.diagnosis.limits.link import Busy, busy
@@ -172,7 +172,7 @@ def _rules(
     yield from held(shown.unexplained, Limit.UNKNOWN)
     yield from held(pace.writes, Limit.APPLICATION, LimitSubtype.WRITES)
     idle_gap = Spans(shown.idle_gap.begin, shown.idle_gap.end).which(begin)
-    is_idle = ~taken(may_be_outages(seen, shown.idle_gap), idle_gap, before=False)
+    is_idle = ~taken(may_be_losses(seen, shown.idle_gap), idle_gap, before=False)
     yield idle_gap >= 0, Limit.APPLICATION, shown.idle_gap.part[idle_gap[idle_gap >= 0]], is_idle
     del idle_gap, is_idle
     yield from held(shown.parts, Limit.APPLICATION, LimitSubtype.NAGLE)
