@@ -379,3 +379,14 @@ def test_a_receiver_that_gets_more_at_once_tells_no_rate_of_the_link(name: str, 
     found = diagnose(Transfer.of(read(session / "fixed" / "tcp-0.pcap.gz")))
     assert _has_company(found) == shared
     assert ("rate-change" in kinds(found)) == (not shared)
+
+
+def test_a_few_packets_of_a_burst_that_arrive_apart_show_no_other_traffic() -> None:
+    """Of a link whose rate varies, for 50 ms: shared if the transfer took half a second, not if it took ten."""
+    gaps = 1_000_000 * np.repeat([1.0, 2.0, 1.0], [200, 32, 200])
+    gaps[200:232:2] = 3_000_000
+    here = np.arange(len(gaps))
+    watched = _watched(ArrivalGaps(here, gaps, here, np.ones(len(gaps)), np.ones(len(gaps), dtype=bool)))
+    assert watched is not None
+    assert _shared(watched, 0.04 * 500 * NS_PER_MS) is not None
+    assert _shared(watched, 0.04 * 10_000 * NS_PER_MS) is None

@@ -54,6 +54,9 @@ _MIN_GAPS = 24  # with others: fewer may be one burst. Not measured
 _MIN_SHARED, _MIN_ALONE = 0.09, 0.2
 """Minimum share of the observed time with cross traffic (`_MIN_SHARED`) and without it (`_MIN_ALONE`).
 Without any cross traffic, up to 0.06 seems to have it; on a radio there is always some."""
+_MIN_WORK = 0.04
+"""Minimum share of the transfer's time that others used: 0.1 and 0.14 of two shared links, 0.01 to 0.02 of three whose
+rate or delay varied, where a few packets of a burst arrived apart."""
 _SAME = 0.05
 """Maximum relative difference of the link's own time between chunks without cross traffic: otherwise its rate changes.
 """
@@ -88,7 +91,8 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         return
     gaps = diagnosis.arrival_gaps
     watched = None if gaps is None else _watched(gaps)
-    shared = None if watched is None else _shared(watched)
+    min_work_ns = _MIN_WORK * diagnosis.limited.total_s / diagnosis.transfer.speed * NS_PER_S
+    shared = None if watched is None else _shared(watched, min_work_ns)
     if watched is not None and shared is not None:
         where, own_ns = shared
         took_ns = watched.took_ns[where]
@@ -141,10 +145,10 @@ def _own_stream(diagnosis: Diagnosis, near: LinkSide) -> int:
     return int(np.bincount(own).argmax()) if len(own) else NA
 
 
-def _shared(watched: _Watched) -> tuple[Array, Array] | None:
+def _shared(watched: _Watched, min_work_ns: float = 0.0) -> tuple[Array, Array] | None:
     """Return which chunks contain cross traffic, and the link's own time for a segment at each chunk.
 
-    It is None if there are too few chunks.
+    It is None if there are too few chunks, or if others used the link for less than `min_work_ns`.
     """
     even = watched.mean_ns <= _ALONE * watched.service_ns
     even &= watched.spread_ns <= _ALIKE * watched.service_ns
@@ -168,6 +172,7 @@ def _shared(watched: _Watched) -> tuple[Array, Array] | None:
     shared = ~even & (watched.mean_ns >= _SHARED * own_ns)
     of_shared, of_alone = (watched.took_ns[each].sum() / watched.took_ns.sum() for each in (shared, alone))
     enough = shared.sum() >= _MIN_CHUNKS and watched.many[shared].sum() >= _MIN_GAPS
+    enough &= (watched.took_ns - own_ns * watched.many)[shared].sum() >= min_work_ns
     return (shared, own_ns) if enough and of_shared >= _MIN_SHARED and of_alone >= _MIN_ALONE else None
 
 
