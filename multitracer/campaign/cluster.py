@@ -22,6 +22,7 @@ import ssl
 import threading
 import time
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING
 
 import dask
@@ -94,6 +95,7 @@ def _interrupts_deferred() -> Iterator[list[int]]:
     if threading.current_thread() is not threading.main_thread():
         yield interrupts
         return
+    resource_tracker.ensure_running()  # it starts with the first process, and unblocks the signal for those after it
     before = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
