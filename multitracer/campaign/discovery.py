@@ -440,6 +440,15 @@ class RemoteCandidate(Candidate):
             yield base
 
 
+@dataclass(frozen=True, slots=True)
+class RemoteLooseCandidate(RemoteCandidate):
+    """Objects beside folders that are sessions of their own."""
+
+    def inner(self) -> Iterator[Candidate]:
+        """Yield the folder that holds the objects as a candidate; see `LooseCandidate`."""
+        yield RemoteCandidate((self.paths[0].rpartition("/")[0],))
+
+
 _CHANGED = "the files changed during the analysis; start the run again when the session is complete"
 
 
@@ -508,7 +517,7 @@ class _Listing:
         for name in logs:
             rings.setdefault(ring_of(f"{url}/{name}"), []).append(name)
         for names in rings.values():  # listed anew as single objects, whose states stores tell otherwise
-            yield RemoteCandidate(tuple(f"{url}/{name}" for name in names))
+            yield RemoteLooseCandidate(tuple(f"{url}/{name}" for name in names))
         if SNAPSHOTS in folders:
             return
         files = sorted(self._files.get(folder, {}).keys() - logs.keys())

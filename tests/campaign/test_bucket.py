@@ -95,6 +95,21 @@ def test_objects_beside_folders_that_are_sessions_are_sessions_and_a_warning(
     assert query(Catalogue(PLACE), "SELECT sentence FROM failures").to_pylist() == []
 
 
+def test_a_session_behind_a_url_is_divided_when_a_manifest_arrives(
+    drives: Path, files: fsspec.AbstractFileSystem
+) -> None:
+    capture = (drives / "car0" / "day000" / "phone" / "capture.pcap").read_bytes()
+    files.pipe("/bucket/divided/a.pcap", capture)
+    files.pipe("/bucket/divided/day/b.pcap", capture)
+    run(["memory://bucket/divided"], PLACE)
+    assert [row["path"] for row in query(Catalogue(PLACE), "FROM sessions").to_pylist()] == ["memory:///bucket/divided"]
+    files.pipe("/bucket/divided/day/manifest.json", b"{}")
+    run(["memory://bucket/divided"], PLACE)
+    paths = query(Catalogue(PLACE), "SELECT path FROM inputs ORDER BY path").to_pylist()
+    assert [row["path"].partition("divided/")[2] for row in paths] == ["a.pcap", "day"]
+    assert count(PLACE, "transfers") == 2, "each once"
+
+
 def test_file_urls_are_paths(drives: Path, tmp_path: Path) -> None:
     run([f"file://{drives}"], f"file://{tmp_path}/campaign")
     assert run([str(drives)], tmp_path / "campaign").unchanged == SESSIONS
