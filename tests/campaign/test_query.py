@@ -23,6 +23,8 @@ from multitracer.campaign.schemas import TABLES
 from multitracer.errors import InputError
 from tests.campaign.sessions import make_session, make_sessions
 from tests.cli.program import ENVIRONMENT, call, start
+from tests.conftest import ROOT
+from tests.recording.captures import Conversation, write_pcap
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +32,21 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("campaign")
     run([str(make_sessions(folder / "drives", 3))], folder / "campaign")
     return folder / "campaign"
+
+
+def test_the_questions_of_the_page_have_answers(tmp_path: Path) -> None:
+    """Of operator a one capture was at the sender, where what arrived is not known, and one at the receiver."""
+    place, transfer = tmp_path / "campaign", Conversation(lost=(0,))
+    make_session(tmp_path / "drives" / "at_sender")
+    make_session(tmp_path / "drives" / "at_receiver")
+    write_pcap(tmp_path / "drives" / "at_receiver" / "phone" / "capture.pcap", transfer.at_receiver())
+    run([str(tmp_path / "drives")], place)
+    page = (ROOT / "docs" / "campaigns.md").read_text("utf-8")
+    statements = page.partition("```sql\n")[2].partition("```")[0].split(";")[:-1]
+    seconds, links, findings = (query(Catalogue(place), sql).to_pylist() for sql in statements)
+    assert (seconds[0]["operator"], links[0]["operator"]) == ("a", "a")
+    assert findings[0]["sessions"] >= 1
+    assert links[0]["for_nothing"] == pytest.approx(1 - 5 / 6), "one of six segments arrived twice"
 
 
 REFUSED = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from typing import TYPE_CHECKING
@@ -18,11 +19,13 @@ from multitracer.campaign.report.questions import Engine, reasons
 from multitracer.campaign.run import run
 from multitracer.campaign.schemas import ARROW, TABLES, up_to_date
 from multitracer.campaign.store import Store
+from multitracer.diagnosis import largest
 from multitracer.errors import InputError
+from multitracer.manifest import Host, Manifest, write_manifest
 from tests.campaign.sessions import count, make_session, make_sessions, rows_of
 from tests.cli.program import call
 from tests.conftest import SAMPLES
-from tests.recording.captures import Conversation, write_conversations
+from tests.recording.captures import MS, START_NS, Conversation, write_conversations, write_pcap
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,6 +90,22 @@ def test_a_transfer_tells_how_it_used_its_link(place: Path) -> None:
     (call,) = [row for row in rows if row["utilization"] is not None]
     assert list(call.values()) == [0.7087, 0.7081, 1.0, 0.9667]
     assert list(rows[-1].values()) == [None, 0.8987, 0.9998, 0.9804]
+
+
+def test_efficiency_is_that_of_each_capture_beyond_the_transfers_that_are_explained(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(largest, "MOST", 1)
+    calls = [Conversation(sport=40000 + n, start_ns=START_NS + n * MS, segments=9 - n, lost=(0,)) for n in range(4)]
+    for host, packets in (("phone", [c.packets for c in calls]), ("server", [c.at_receiver() for c in calls])):
+        write_pcap(_made(tmp_path / "drive" / host) / "a.pcap", sorted(itertools.chain.from_iterable(packets)))
+    write_manifest(tmp_path / "drive", Manifest("drive", hosts={"phone": Host(), "server": Host()}))
+    run([str(tmp_path / "drive")], place)
+    rows = _answer(place, "SELECT host, efficiency AS e, efficiency_sent AS s FROM transfers WHERE unique_bytes < 8000")
+    assert len(rows) == 4
+    assert {(row["host"], row["e"] is not None, row["s"] is not None) for row in rows} == {
+        ("phone", False, True), ("server", True, False),
+    }  # fmt: skip
 
 
 def test_a_host_without_a_name_is_called_after_its_folder(place: Path, tmp_path: Path) -> None:

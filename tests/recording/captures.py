@@ -81,6 +81,11 @@ class Conversation:
         packet = network(src=ends[0], dst=ends[1]) / TCP(sport=ports[0], dport=ports[1], **tcp) / payload
         self.packets.append((self._now_ns, bytes(Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / packet)))
 
+    def at_receiver(self) -> list[tuple[int, bytes]]:
+        """Return the packets with their times at the server, which is 20 ms from the client."""
+        sender = self.packets[0][1][26:30]  # IPv4
+        return [(ns + 20 * MS * (1 if frame[26:30] == sender else -1), frame) for ns, frame in self.packets]
+
 
 def write_pcap(path: Path, packets: Iterable[tuple[int, bytes]], *, link_type: int = 1) -> Path:
     """Write (time in ns, frame) pairs as a little-endian nanosecond pcap file."""
