@@ -16,7 +16,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from parsers._chunks import Chunks, PacketBlock, check_memory, first_packet_ns, is_plain, read_capture, read_flow
+    from parsers._chunks import (
+        Chunks,
+        PacketBlock,
+        check_memory,
+        first_packet_ns,
+        is_plain,
+        packets_about,
+        read_capture,
+        read_flow,
+    )
     from parsers._contents import contents_of
     from parsers._forced import force_reading, forced_reading, forced_zone_name, zone_of
     from parsers._format import HEAD_BYTES, Format, Match
@@ -56,6 +65,7 @@ __all__ = [
     "left_out",
     "limit_memory",
     "new_format",
+    "packets_about",
     "propose_map",
     "read",
     "read_capture",
@@ -92,6 +102,7 @@ _LAZY = {
     "left_out": "parsers._registry",
     "limit_memory": "parsers._memory",
     "new_format": "parsers._new_format",
+    "packets_about": "parsers._chunks",
     "propose_map": "parsers._propose",
     "read": "parsers._read",
     "read_capture": "parsers._chunks",

@@ -364,9 +364,7 @@ def check_memory(paths: Sequence[PathLike], packet_bytes: int, max_packets: int 
     stored = sum(os.stat(path).st_size for path in files)  # noqa: PTH116
     if usable is None or stored * _MAX_COMPRESSION // _MIN_PACKET_BYTES * packet_bytes <= usable - _BASE_BYTES:
         return  # no header has to be read
-    packets = sum(_packets_about(path) for path in files)
-    if max_packets is not None:
-        packets = min(packets, max_packets)
+    packets = packets_about(files, max_packets)
     if (needed := _BASE_BYTES + packets * packet_bytes) > usable:
         raise InputError(
             f"{files[0]}: some {count(round(packets, 1 - len(str(packets))), 'packet')} need about {size(needed)} of "
@@ -375,8 +373,21 @@ def check_memory(paths: Sequence[PathLike], packet_bytes: int, max_packets: int 
         )
 
 
-def _packets_about(path: PathLike) -> int:
-    """Return about how many packets a capture has, by the headers of its first block; 0 if it cannot be read."""
+def packets_about(paths: Sequence[PathLike], max_packets: int | None = None) -> int:
+    """Return about how many packets captures have, by the headers of their first blocks; none of what cannot be read.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Regular files.
+    max_packets : int, optional
+        Number of packets that are read of the captures at most.
+    """
+    packets = sum(map(_in_file, paths))
+    return packets if max_packets is None else min(packets, max_packets)
+
+
+def _in_file(path: PathLike) -> int:
     with suppress(MultiTracerError, OSError), open_stream(path) as stream:
         fmt = format_of_capture(stream)
         if fmt.blocks is not None:

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     """Values of `LINK_KEYS`, by number of the connection and direction; NaN where unknown."""
 
 SCHEMA = "multitracer.analyze/1"
+LINK_USE_PACKETS = 200_000
+"""Maximum number of packets of a recording whose use of the link is computed beside the numbers: some seconds
+(docs/large_captures.md)."""
 _NOTHING: Mapping[str, Document] = {}
 _CHUNK = 4096
 _COUNTS = (
@@ -111,8 +114,8 @@ _json = json.JSONEncoder(allow_nan=False).encode
 
 
 def _link_uses(recording: Recording) -> LinkUses:
-    """Return how the largest transfers used their link, if the segments are in memory."""
-    if not any(len(capture.tables.segments) for capture in recording.captures):
+    """Return how the largest transfers used their link, if few enough segments are in memory."""
+    if not 0 < sum(len(capture.tables.segments) for capture in recording.captures) <= LINK_USE_PACKETS:
         return {}
     from multitracer.diagnosis.largest import link_uses  # slow to import
 

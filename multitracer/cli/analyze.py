@@ -95,7 +95,11 @@ def command(  # noqa: PLR0913  # each is an option
         _write_parquet(output or "", reading)
         return
     inputs = find_inputs(*reading.inputs)
-    need = Need.SEGMENTS if fairness or ((as_json or as_csv) and not stream and _is_small(inputs)) else Need.NUMBERS
+    need = (
+        Need.SEGMENTS
+        if fairness or ((as_json or as_csv) and not stream and _is_small(inputs, reading.max_packets))
+        else Need.NUMBERS
+    )
     recording = load(reading, inputs=inputs, output=output, stream=False if fairness else stream, need=need)
     with text_output(output) as out:
         if form != "summary":
@@ -111,15 +115,19 @@ def command(  # noqa: PLR0913  # each is an option
             show_fairness(page(out), recording)
 
 
-_MOST_BYTES = 16 << 20
-"""Maximum size of captures, in bytes as stored, for which `analyze --json` computes the use of the link: it takes
-some seconds. Larger ones are counted without keeping their segments."""
+def _is_small(inputs: Inputs, max_packets: int | None) -> bool:
+    """Return whether the captures may have few enough packets to say how each transfer used its link."""
+    import parsers
+    from multitracer.cli._documents import LINK_USE_PACKETS
+
+    files = [path for point in inputs.points for path in point.paths]
+    most = None if max_packets is None else max_packets * len(inputs.points)
+    is_countable = all(Path(file).is_file() for file in files)
+    return is_countable and parsers.packets_about(files, most) <= _SLACK * LINK_USE_PACKETS
 
 
-def _is_small(inputs: Inputs) -> bool:
-    """Return whether the captures are small enough to say how each transfer used its link."""
-    files = [Path(path) for point in inputs.points for path in point.paths]
-    return all(file.is_file() for file in files) and sum(file.stat().st_size for file in files) <= _MOST_BYTES
+_SLACK = 2
+"""Factor by which packets after the first block of a capture may be larger than in it. Not measured."""
 
 
 def _wrote_transactions(reading: InputChoice, output: str | None, form: str, *, pool: bool) -> bool:

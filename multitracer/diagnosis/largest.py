@@ -102,19 +102,9 @@ class LinkUse(NamedTuple):
     link_limited_share: float
 
 
-MOST_PACKETS = 200_000
-"""Maximum number of packets of a session whose use of the link is computed beside other numbers: some seconds."""
-
-
 def link_uses(recording: Recording) -> dict[ConnectionDirection, LinkUse]:
-    """Return how the largest transfers used their link, at each capture point of a transfer; without warnings.
-
-    It is empty without segments in memory, or if the recording has more than `MOST_PACKETS` packets.
-    """
-    packets = sum(len(capture.tables.segments) for capture in recording.captures)
+    """Return how the largest transfers used their link, at each capture point of a transfer; without warnings."""
     uses: dict[ConnectionDirection, LinkUse] = {}
-    if not 0 < packets <= MOST_PACKETS:
-        return uses
     left_out: list[str] = []  # no error here: the columns stay empty, and what has no times is told beside them
     for diagnosis in _each(recording, distinct_connections(recording, MOST)[0], left_out.append):
         transfer = diagnosis.transfer

@@ -14,6 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from multitracer.cli import _documents
 from multitracer.cli._documents import _write_rows, write_csv
 from multitracer.recording.read import Need, read
 from tests.benchmarks.growth import write_order
@@ -309,3 +310,15 @@ def test_a_direction_tells_efficiency_and_the_use_of_its_link() -> None:
     assert upload["forward"]["utilization"] is None
     assert upload["forward"]["link_limited_share"] == pytest.approx(0.899, abs=1e-3)
     assert upload["reverse"]["link_limited_share"] is None
+
+
+@pytest.mark.parametrize(("most", "is_told"), [(200_000, True), (100, False)])
+def test_the_use_of_the_link_is_told_up_to_a_number_of_packets_of_any_size(
+    most: int, is_told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_documents, "LINK_USE_PACKETS", most)
+    frames = [(time_ns, frame + bytes(90_000)) for time_ns, frame in Conversation(segments=100).packets]
+    capture = write_pcap(tmp_path / "a.pcap", frames)
+    assert capture.stat().st_size > 16 << 20
+    (connection,) = analyze(capture)["connections"]
+    assert (connection["forward"]["link_limited_share"] is not None) == is_told
