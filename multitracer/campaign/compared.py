@@ -16,18 +16,24 @@ from multitracer.analysis.comparison.difference import LEVEL, MIN_SESSIONS
 from multitracer.analysis.comparison.sides import MIN_KEPT, compare
 from multitracer.campaign.compared_sides import (
     CELL_M,
+    COMPLETION,
     FINDING,
     GOODPUT,
+    LEVELS,
     LIMITED,
     LOSS,
+    MAIN,
+    POOR,
     RTT,
     THROUGHPUT,
     TRANSACTION,
     UNITS,
+    WEAK,
     by_label,
     distribution,
     one_group,
     sums_of,
+    transfer_counts,
     two_groups,
 )
 from multitracer.campaign.conditions import Outcome, judged, judged_mean
@@ -37,6 +43,7 @@ from multitracer.figures.stack import plain
 from multitracer.report.markup import Markup, element
 from multitracer.report.page import attached, complete_page, own_file
 from multitracer.report.static_sheet import static_sheet
+from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, printable, rate, three_digits
 
 if TYPE_CHECKING:
@@ -44,7 +51,7 @@ if TYPE_CHECKING:
 
     from multitracer.analysis.comparison.sides import Judged, SideDifferences
     from multitracer.campaign.catalogue import Catalogue
-    from multitracer.campaign.compared_sides import Distribution, SessionGroup
+    from multitracer.campaign.compared_sides import Distribution, SessionGroup, TransferCounts
     from multitracer.campaign.conditions import Condition, JudgedCondition
     from multitracer.campaign.run import CampaignProgress
     from multitracer.figures.palette import Props, SeriesStyle
@@ -54,8 +61,8 @@ MARGIN = 0.05
 """Smallest difference that matters to a user: 5 %. Not measured."""
 _PAIRS = 6
 """Minimum number of pairs at one place and hour: by chance all agree with a probability below 5 % (2 of 64)."""
-_MAIN = (THROUGHPUT, GOODPUT, TRANSACTION, RTT)
-"""Quantities for the headline, by priority: the first one that both sides have is used."""
+MARGIN_DB = 3.0
+"""The same for a level, dB: a modem knows two RSRPs to 2 to 3 dB of each other (3GPP TS 36.133, 9.1.2.2)."""
 _IS_RATE = (THROUGHPUT, GOODPUT)
 
 
@@ -69,15 +76,15 @@ class Names(NamedTuple):
 def headline(comparison: SideDifferences, names: Names) -> str:
     """Return the result of a comparison, in one or two sentences."""
     known = [each for each in comparison.judged if math.isfinite(each.difference.value)]
-    main = next((each for name in _MAIN for each in known if each.quantity.name == name), None)
+    main = next((each for each in known if each.quantity.name in MAIN), None)
     if main is None:
         return (
             f"{names.first} and {names.second} cannot be compared: neither throughput nor "
-            "transactions nor RTT are known on both sides."
+            "transactions nor RTT nor the radio's level are known on both sides."
         )
     sentences = [_main(main, comparison, names)]
     rest = [each for each in known if _is_sure(each) and each is not main]
-    sentences += [f"{_other(each, names)}." for each in rest if each.quantity.name in (RTT, LOSS)]
+    sentences += [f"{_other(each, names)}." for each in rest if each.quantity.name in _SENTENCES]
     return " ".join(sentences)
 
 
@@ -87,7 +94,7 @@ def _is_sure(judged: Judged) -> bool:
 
 
 def _main(main: Judged, comparison: SideDifferences, names: Names) -> str:
-    value, low, high, _ = main.difference
+    _, low, high, _ = main.difference
     what = main.quantity.name
     sessions = sum(main.sessions)
     if min(main.sessions) < MIN_SESSIONS:
@@ -95,55 +102,84 @@ def _main(main: Judged, comparison: SideDifferences, names: Names) -> str:
             f"Whether {names.second}'s {what} differs from {names.first}'s cannot be told: it needs {MIN_SESSIONS} "
             f"sessions per side, and one side has {min(main.sessions)}."
         )
-    if not math.isfinite(high) or low <= -1:
+    if not math.isfinite(high) or low <= (-1 if main.quantity.relative else -math.inf):
         return (
             f"Whether {names.second}'s {what} differs from {names.first}'s cannot be told: these {sessions} sessions "
             f"exclude no difference. Where places and hours are matched, it needs {_PAIRS} pairs."
         )
     if main.is_shown:
-        is_slower = (value < 0) == (what in _IS_RATE)
-        word = "slower" if is_slower else "faster"
-        what_goes_with_it = _limit(comparison, names, is_slower=is_slower)
-        return f"{names.second} is {_range(main)} {word} than {names.first}{what_goes_with_it}."
-    if max(abs(low), abs(high)) <= MARGIN:
-        return (
-            f"{names.second} and {names.first} do not differ in practice: {names.second}'s {what} "
-            f"is {_between(low, high)} {names.first}'s."
-        )
+        return f"{_shown(main, comparison, names)}."
+    margin = MARGIN_DB if what in LEVELS else MARGIN
+    between = f"{names.second}'s {what} is {_between(main)} {names.first}'s."
+    if max(abs(low), abs(high)) <= margin:
+        return f"{names.second} and {names.first} do not differ in practice: {between}"
     return (
-        f"These {sessions} sessions neither show nor exclude a difference of {_percent(MARGIN)} or "
-        f"more: {names.second}'s {what} is {_between(low, high)} {names.first}'s."
+        f"These {sessions} sessions neither show nor exclude a difference of {_amount(margin, what)} or more: {between}"
     )
+
+
+def _shown(main: Judged, comparison: SideDifferences, names: Names) -> str:
+    """Return a sentence about the difference of the headline, which is significant."""
+    what, value = main.quantity.name, main.difference.value
+    if not main.quantity.relative:
+        where = " at the same places" if comparison.matching.by.startswith("place") else ""
+        return f"{names.second}'s {what} is {_range(main)} {_direction(value)} than {names.first}'s{where}"
+    is_slower = (value < 0) == (what in _IS_RATE)
+    word, with_it = "slower" if is_slower else "faster", _limit(comparison, names, is_slower=is_slower)
+    if what in (GOODPUT, COMPLETION):
+        return f"{names.second}'s transfers are {_range(main)} {word} than {names.first}'s{with_it}"
+    return f"{names.second} is {_range(main)} {word} than {names.first}{with_it}"
 
 
 def _range(judged: Judged) -> str:
     """Return a difference with its interval as text: 12 % (5 to 19 %)."""
+    what = judged.quantity.name
     value, *interval, _ = judged.difference
-    low, high = sorted(abs(each) for each in interval)
-    return f"{_percent(abs(value))} ({_percent(low).removesuffix(' %')} to {_percent(high)})"
+    low, high = (_amount(each, what) for each in sorted(abs(each) for each in interval))
+    return f"{_amount(abs(value), what)} ({low.rpartition(' ')[0]} to {high})"
 
 
-def _between(low: float, high: float) -> str:
-    return f"between {_sized(low)} and {_sized(high)} than"
+def _amount(value: float, what: str) -> str:
+    """Return the size of a difference with its unit."""
+    return f"{value:.2g} dB" if what in LEVELS else _percent(value)
 
 
-def _sized(value: float) -> str:
-    return f"{_percent(abs(value))} {'lower' if value < 0 else 'higher'}"
+def _between(judged: Judged) -> str:
+    low, high = (f"{_amount(abs(each), judged.quantity.name)} {_direction(each)}" for each in judged.difference[1:3])
+    return f"between {low} and {high} than"
+
+
+def _direction(value: float) -> str:
+    return "lower" if value < 0 else "higher"
 
 
 def _percent(value: float) -> str:
     return f"{100 * value:.0f} %" if value >= 0.0995 else f"{100 * value:.2g} %"
 
 
+_SENTENCES = (COMPLETION, THROUGHPUT, RTT, LOSS, WEAK, POOR)
+"""Quantities with a sentence below that of the headline, if their difference is significant."""
+_OF_100 = {
+    LOSS: ("loses", "segments"),
+    WEAK: ("has a weak signal in", "seconds"),
+    POOR: ("has a poor signal quality in", "seconds"),
+}
+
+
 def _other(judged: Judged, names: Names) -> str:
-    """Return a sentence about a significant difference of RTT or loss."""
-    value = judged.difference.value
-    if judged.quantity.name == LOSS:
+    """Return a sentence about a significant difference beside that of the headline."""
+    value, what = judged.difference.value, judged.quantity.name
+    if what in _OF_100:
+        verb, units = _OF_100[what]
         low, high = sorted(abs(100 * each) for each in judged.difference[1:3])
         return (
-            f"{names.second} loses {abs(100 * value):.2g} ({low:.2g} to {high:.2g}) "
-            f"{'more' if value > 0 else 'fewer'} of 100 segments"
+            f"{names.second} {verb} {abs(100 * value):.2g} ({low:.2g} to {high:.2g}) "
+            f"{'more' if value > 0 else 'fewer'} of 100 {units}"
         )
+    if what == COMPLETION:
+        return f"{names.second}'s transfers take {_range(judged)} {'more' if value > 0 else 'less'} time"
+    if what == THROUGHPUT:
+        return f"{names.second}'s throughput over the whole measurement is {_range(judged)} {_direction(value)}"
     return f"{names.second}'s RTT is {_range(judged)} {'longer' if value > 0 else 'shorter'}"
 
 
@@ -166,10 +202,14 @@ def _limit(comparison: SideDifferences, names: Names, *, is_slower: bool) -> str
     return f", and {limit} limited {name} in {_range(most)} more of the time"
 
 
-def notes(comparison: SideDifferences, groups: tuple[SessionGroup, SessionGroup]) -> list[str]:
+def notes(
+    comparison: SideDifferences,
+    groups: tuple[SessionGroup, SessionGroup],
+    transfers: tuple[TransferCounts, TransferCounts],
+) -> list[str]:
     """Return caveats about matching, missing data and different versions, one sentence each."""
     matching = comparison.matching
-    written = [_matched(comparison)]
+    written = [_matched(comparison), *_of_transfers(groups, transfers)]
     if matching.places < MIN_KEPT:
         same = f"all sessions of the same place ({CELL_M} m) together count as one" if comparison.are_places else ""
         written.append(
@@ -180,7 +220,7 @@ def notes(comparison: SideDifferences, groups: tuple[SessionGroup, SessionGroup]
     for each in comparison.judged:
         for group, held in zip(groups, each.sessions, strict=True):
             name = each.quantity.name
-            if name in (THROUGHPUT, RTT, LOSS) and held < len(group.sessions):
+            if name in (THROUGHPUT, RTT, LOSS) and held < len(group.sessions) and any(each.sessions):
                 complete = count(len(group.sessions), "session")
                 verb = "has" if len(group.sessions) == 1 else "have"
                 written.append(f"{printable(group.name)}: {held:,} of {complete} {verb} {_what(name)}")
@@ -192,6 +232,28 @@ def notes(comparison: SideDifferences, groups: tuple[SessionGroup, SessionGroup]
         )
     written += [f"not read: {each}" for group in groups for each in group.failed]
     return list(dict.fromkeys(written))
+
+
+def _of_transfers(
+    groups: tuple[SessionGroup, SessionGroup], transfers: tuple[TransferCounts, TransferCounts]
+) -> list[str]:
+    """Return sentences about transfers that were not captured completely, and about those of other sizes."""
+    if not all(each.complete for each in transfers):
+        return []
+    names = [printable(group.name) for group in groups]
+    written = [
+        f"{name}: {each.complete:,} of {count(each.transfers, 'transfer')} {'is' if each.transfers == 1 else 'are'} "
+        "complete, captured from the handshake to both FINs; goodput and completion time are of these"
+        for name, each in zip(names, transfers, strict=True)
+        if each.complete < each.transfers
+    ]
+    ratio = transfers[1].bytes / transfers[0].bytes - 1
+    if abs(ratio) > MARGIN:
+        written.append(
+            f"{names[1]}'s complete transfers have {_percent(abs(ratio))} {'more' if ratio > 0 else 'fewer'} bytes "
+            f"than {names[0]}'s, so completion times are of transfers of other sizes"
+        )
+    return written
 
 
 def _what(name: str) -> str:
@@ -233,12 +295,16 @@ def _level(name: str, value: float) -> str:
         return "-"
     if name in _IS_RATE:
         return rate(value)
-    if name in (RTT, TRANSACTION):
-        return duration(value * (1 if name == RTT else 1e9))
+    if name in LEVELS:
+        return f"{value:.4g} {LEVELS[name]}"
+    if name in (RTT, TRANSACTION, COMPLETION):
+        return duration(value * (1 if name == RTT else NS_PER_S))
     return f"{100 * value:.3g} %"
 
 
 def _signed(judged: Judged, value: float) -> str:
+    if judged.quantity.name in LEVELS:
+        return f"{value:+.3g} dB"
     unit = "%" if judged.quantity.relative else "points"
     return f"{_with_sign(round(value, 6))} {unit}"
 
@@ -251,6 +317,8 @@ def _with_sign(share: float) -> str:
 def _interval(judged: Judged, low: float, high: float) -> str:
     if not judged.quantity.relative and math.isinf(low):
         return "any"
+    if judged.quantity.name in LEVELS:
+        return " to ".join(f"{each:+.3g}" if math.isfinite(each) else "any" for each in (low, high))
     ends = [_with_sign(each) if math.isfinite(each) and each > -1 else "any" for each in (low, high)]
     return "any" if ends[0] == ends[1] == "any" else " to ".join(ends)
 
@@ -301,6 +369,7 @@ class ComparedSides:
         Empty if no pictures were requested.
     conditions : list of JudgedCondition
         In the order of the command line.
+    transfers : (TransferCounts, TransferCounts)
     """
 
     names: Names
@@ -308,6 +377,7 @@ class ComparedSides:
     comparison: SideDifferences
     pictures: list[Picture]
     conditions: list[JudgedCondition]
+    transfers: tuple[TransferCounts, TransferCounts]
 
     @property
     def headline(self) -> str:
@@ -317,7 +387,7 @@ class ComparedSides:
     @property
     def notes(self) -> list[str]:
         """Caveats for the reader, one sentence each."""
-        return notes(self.comparison, self.groups)
+        return notes(self.comparison, self.groups, self.transfers)
 
     @property
     def counts(self) -> list[str]:
@@ -373,7 +443,8 @@ def compared(
         ]
         names = Names(*(printable(group.name) for group in groups))
         outcomes = judged(conditions, sides, groups)
-        return ComparedSides(names, groups, compare(sides, quantities), pictures, outcomes)
+        transfers = transfer_counts(groups[0]), transfer_counts(groups[1])
+        return ComparedSides(names, groups, compare(sides, quantities), pictures, outcomes, transfers)
 
 
 class JudgedSide(NamedTuple):

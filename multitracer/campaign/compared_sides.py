@@ -16,15 +16,17 @@ from multitracer.campaign.bucket import store_at
 from multitracer.campaign.catalogue import Catalogue
 from multitracer.campaign.discovery import temporary_folder
 from multitracer.campaign.query import query
+from multitracer.campaign.report.questions import POOR_QUALITY, WEAK_SIGNAL
 from multitracer.campaign.run import run
 from multitracer.campaign.upkeep import failures
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.errors import InputError
+from multitracer.schemas.tcp import Close
 from multitracer.tables import NA
 from multitracer.words import count, portable, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -211,18 +213,37 @@ THROUGHPUT = "throughput"
 RTT = "RTT"
 LOSS = "loss"
 GOODPUT = "goodput of transfers"
+COMPLETION = "completion time"
+"""Both of complete transfers alone: others end with the capture, and do not say how long they would have taken."""
 TRANSACTION = "transaction time"
+WEAK = "weak signal"
+POOR = "poor signal quality"
 LIMITED, FINDING = "limited by ", "finding "
-UNITS = {THROUGHPUT: "bit/s", RTT: "ns", GOODPUT: "bit/s", TRANSACTION: "s"}
+LEVELS = {"RSRP": "dBm", "RSCP": "dBm", "RSSI": "dBm", "RSRQ": "dB", "SINR": "dB"}
+"""Units of radio quantities, whose differences are in dB."""
+UNITS = {THROUGHPUT: "bit/s", RTT: "ns", GOODPUT: "bit/s", COMPLETION: "s", TRANSACTION: "s", **LEVELS}
 """Units of means and medians; all other quantities are shares."""
-_WEIGHTS = {THROUGHPUT: 0.96, RTT: 0.015, LOSS: 0.015, GOODPUT: 0.002, TRANSACTION: 0.002}
-_REST = 0.006
-"""Share of the error probability for all limits and findings together.
+MAIN = (GOODPUT, COMPLETION, THROUGHPUT, TRANSACTION, RTT, "RSRP", "RSCP", "RSSI", WEAK)
+"""Quantities for the headline, by priority."""
+_MAIN_WEIGHT = 0.96
+"""Share of the error probability for the quantity of the headline.
 
-Throughput has most of it, because users notice it; once throughput is significant, its share passes to the
-others (Holm). docs/compare.md explains the choice."""
+It has most, because users notice it; once it is significant, its share passes to the others (Holm).
+docs/compare.md explains the choice."""
+_WEIGHTS = {RTT: 0.015, LOSS: 0.015, GOODPUT: 0.002, COMPLETION: 0.002, THROUGHPUT: 0.002, TRANSACTION: 0.001}
+_RADIO_WEIGHT = 0.005
+"""Of each radio quantity: a sentence of its own, beside the headline."""
+_REST = 0.005
+"""Share of all limits and findings together."""
 
 _PLACE = f"floor(lat_deg * {_DEGREE_M} / {CELL_M})"
+
+
+def _column(level: str) -> str:
+    """Return the column of `seconds` that has a radio quantity."""
+    return f"{level}_{LEVELS[level]}".lower()
+
+
 _SECONDS = f"""
 SELECT session,
   coalesce(CAST(({_PLACE} + 1e5) * 1e6 + floor(
@@ -233,14 +254,33 @@ SELECT session,
   count(throughput_bps) AS of_throughput, sum(throughput_bps / speed) AS throughput,
   count(rtt_ns) AS of_rtt, sum(rtt_ns * speed) AS rtt,
   sum(sent) AS of_loss, sum(lost) AS loss,
+  {", ".join(f"count({_column(each)}) AS of_{each}, median({_column(each)}) AS {each}" for each in LEVELS)},
+  count({WEAK_SIGNAL}) AS of_weak, count(*) FILTER ({WEAK_SIGNAL}) AS weak,
+  count({POOR_QUALITY}) AS of_poor, count(*) FILTER ({POOR_QUALITY}) AS poor,
   count(limited_by) AS of_limits,
   {", ".join(f"count(*) FILTER (limited_by = '{each.label}') AS limit_{int(each)}" for each in Limit)}
 FROM seconds JOIN (SELECT session, coalesce(speed, 1) AS speed FROM sessions) USING (session)
 GROUP BY ALL ORDER BY ALL
 """  # noqa: S608  # our own names
+TRANSFERS = "transfers JOIN connections USING (session, host, connection)"
+_IS_BULK = "reverse = (bulk_direction = 1)"
+IS_COMPLETE: str = f"handshake_seen AND close = {Close.FIN_BOTH_WAYS.value} AND {_IS_BULK}"
+"""SQL of whether a row of `TRANSFERS` is complete: captured from handshake to both FINs; of the direction with more
+bytes, as the other one may be a request."""
+COMPLETION_S = "(epoch_ns(transfers.end_ns) - epoch_ns(transfers.begin_ns)) * speed / 1e9"
+_OF_COMPLETE = f"""
+SELECT session, avg({{}}) AS value
+FROM {TRANSFERS} JOIN (SELECT session, coalesce(speed, 1) AS speed FROM sessions) USING (session)
+WHERE {IS_COMPLETE} GROUP BY session ORDER BY session
+"""  # noqa: S608  # our own names
+_TRANSFER_COUNTS = f"""
+SELECT session, count(*) AS transfers, count(*) FILTER ({IS_COMPLETE}) AS complete,
+  avg(transfers.unique_bytes) FILTER ({IS_COMPLETE}) AS bytes
+FROM {TRANSFERS} WHERE {_IS_BULK} GROUP BY session
+"""  # noqa: S608  # our own names
 _OF_SESSIONS = {
-    GOODPUT: "SELECT session, avg(goodput_bps / coalesce(speed, 1)) AS value FROM transfers "
-    "JOIN sessions USING (session) WHERE goodput_bps IS NOT NULL GROUP BY session ORDER BY session",
+    GOODPUT: _OF_COMPLETE.format("goodput_bps / speed"),
+    COMPLETION: _OF_COMPLETE.format(COMPLETION_S),
     TRANSACTION: "SELECT session, avg(rtt_s) AS value FROM transactions WHERE outcome = 'ok' "
     "AND NOT isnan(rtt_s) GROUP BY session ORDER BY session",
 }
@@ -279,7 +319,14 @@ def sums_of(
     """
     present = [_findings(group) for group in groups]
     kinds = sorted({kind for each in present for held in each.values() for kind in held})
-    own = {*_WEIGHTS, *(LIMITED + each.label for each in Limit), *(FINDING + kind for kind in kinds)}
+    own = {
+        *_WEIGHTS,
+        *LEVELS,
+        WEAK,
+        POOR,
+        *(LIMITED + each.label for each in Limit),
+        *(FINDING + kind for kind in kinds),
+    }
     further = {name: sql for name, sql in (further or {}).items() if name not in own}
     queries = {**_OF_SESSIONS, **further}
     parts = [_part(group, of, kinds, queries) for group, of in zip(groups, present, strict=True)]
@@ -291,19 +338,50 @@ def sums_of(
         name: Sums(*(np.concatenate(pair) for pair in zip(*(each.sums[name] for each in parts), strict=True)))
         for name in parts[0].sums
     }
-    compared = {name: each for name, each in sums.items() if name not in further}
-    return Sides(side, session, place, hour, seconds, sums), quantities_of(compared)
+    made = Sides(side, session, place, hour, seconds, sums)
+    return made, quantities_of(made, without=further)
 
 
-def quantities_of(sums: Mapping[str, Sums]) -> list[ComparedQuantity]:
-    """Return the quantities to compare: those that users notice, and common limits and findings."""
+def quantities_of(sides: Sides, *, without: Container[str] = ()) -> list[ComparedQuantity]:
+    """Return the quantities to compare: those that users notice, and common limits and findings.
+
+    The first one is that of the headline; radio quantities are compared if neither side has a rate or transfers.
+
+    Parameters
+    ----------
+    sides : Sides
+    without : container of str
+        Names of quantities that are not compared.
+    """
+    sums = {name: each for name, each in sides.sums.items() if name not in without}
+    main = _main_of(sides)
+    radio = dict.fromkeys((*LEVELS, WEAK, POOR), _RADIO_WEIGHT)
+    weights = _WEIGHTS | (radio if main not in (GOODPUT, COMPLETION, THROUGHPUT, TRANSACTION) else {})
+    weights = {main: _MAIN_WEIGHT} | {name: weight for name, weight in weights.items() if name != main}
     rest = [
         name
         for name, (weight, total) in sums.items()
-        if name not in _WEIGHTS and _MIN_SHARE <= total.sum() / max(weight.sum(), 1e-12) <= 1 - _MIN_SHARE
+        if name not in (*_WEIGHTS, *radio) and _MIN_SHARE <= total.sum() / max(weight.sum(), 1e-12) <= 1 - _MIN_SHARE
     ]
-    first = [ComparedQuantity(name, name != LOSS, weight) for name, weight in _WEIGHTS.items() if name in sums]
+    first = [ComparedQuantity(name, name in _RELATIVE, weight) for name, weight in weights.items() if name in sums]
     return first + [ComparedQuantity(name, relative=False, weight=_REST / len(rest)) for name in rest]
+
+
+_RELATIVE = (THROUGHPUT, GOODPUT, COMPLETION, TRANSACTION, RTT)
+
+
+def _main_of(sides: Sides) -> str:
+    """Return the quantity of the headline: the first that half of each side's sessions have, else that any have."""
+    everyone = np.bincount(sides.side, minlength=2)
+    held = {}
+    for name in MAIN:
+        if name in sides.sums:
+            sessions = np.unique(sides.session[sides.sums[name].weight > 0])
+            held[name] = np.bincount(sides.side[sessions], minlength=2)
+    half, any_of_each = (
+        [name for name, sessions in held.items() if (sessions >= minimum).all()] for minimum in (everyone / 2, 1)
+    )
+    return next(iter((*half, *any_of_each)), THROUGHPUT)
 
 
 def _part(group: SessionGroup, present: dict[str, set[str]], kinds: list[str], queries: Mapping[str, str]) -> _Part:
@@ -316,7 +394,10 @@ def _part(group: SessionGroup, present: dict[str, set[str]], kinds: list[str], q
     sums = {
         name: Sums(rows[f"of_{column}"], rows[column])
         for name, column in ((THROUGHPUT, "throughput"), (RTT, "rtt"), (LOSS, "loss"))
-    } | {LIMITED + each.label: Sums(known, rows[f"limit_{int(each)}"]) for each in Limit}
+    } | {name: Sums(rows[f"of_{column}"], rows[column]) for name, column in ((WEAK, "weak"), (POOR, "poor"))}
+    # a level of a place and hour is its median
+    sums |= {name: Sums(rows[f"of_{name}"], rows[f"of_{name}"] * rows[name]) for name in LEVELS}
+    sums |= {LIMITED + each.label: Sums(known, rows[f"limit_{int(each)}"]) for each in Limit}
     session, seconds = rows["session"].astype(np.int64), rows["seconds"]
     share = seconds / np.bincount(session, seconds)[session]
     values = {name: _by_number(session_values(group, sql), number) for name, sql in queries.items()}
@@ -378,6 +459,24 @@ def _findings(group: SessionGroup) -> dict[str, set[str]]:
             kinds.add(row["kind"])
     chosen = set(group.sessions)
     return {session: kinds for session, kinds in held.items() if session in chosen}
+
+
+class TransferCounts(NamedTuple):
+    """The transfers of a side, and how many of them are complete."""
+
+    transfers: int
+    complete: int
+    bytes: float
+    """Mean size of the complete ones, of each session the mean; NaN without any."""
+
+
+def transfer_counts(group: SessionGroup) -> TransferCounts:
+    """Return the number of transfers of a side."""
+    chosen = set(group.sessions)
+    rows = [row for row in query(group.catalogue, _TRANSFER_COUNTS).to_pylist() if row["session"] in chosen]
+    sizes = [float(row["bytes"]) for row in rows if row["bytes"] is not None]
+    transfers, complete = (sum(int(row[name]) for row in rows) for name in ("transfers", "complete"))
+    return TransferCounts(transfers, complete, float(np.mean(sizes)) if sizes else float("nan"))
 
 
 # --- distributions ---

@@ -20,19 +20,23 @@ import numpy as np
 from multitracer.analysis.comparison.difference import MIN_SESSIONS
 from multitracer.analysis.comparison.sides import ComparedQuantity, compare
 from multitracer.campaign.compared_sides import (
+    COMPLETION,
+    COMPLETION_S,
     FINDING,
     GOODPUT,
+    IS_COMPLETE,
+    LEVELS,
     LIMITED,
     LOSS,
     RTT,
     THROUGHPUT,
     TRANSACTION,
+    TRANSFERS,
     session_values,
 )
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.rules import RULES
 from multitracer.errors import InputError
-from multitracer.schemas.tcp import Close
 from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, printable, rate
 
@@ -74,13 +78,8 @@ class _Source(NamedTuple):
 _SOURCES: Mapping[str, _Source] = {
     "throughput": _Source(_RATE, "throughput_bps / speed", "seconds"),
     "rtt": _Source(_TIME, "rtt_ns * speed / 1e9", "seconds"),
-    "goodput": _Source(_RATE, "goodput_bps / speed", "transfers"),
-    "completion": _Source(
-        _TIME,
-        "(epoch_ns(transfers.end_ns) - epoch_ns(transfers.begin_ns)) * speed / 1e9",
-        "transfers JOIN connections USING (session, host, connection)",
-        f"handshake_seen AND close = {Close.FIN_BOTH_WAYS.value} AND reverse = (bulk_direction = 1)",
-    ),
+    "goodput": _Source(_RATE, "goodput_bps / speed", TRANSFERS, IS_COMPLETE),
+    "completion": _Source(_TIME, COMPLETION_S, TRANSFERS, IS_COMPLETE),
     "transaction": _Source(_TIME, "rtt_s", "transactions", "outcome = 'ok'"),
     "efficiency": _Source(_SHARE, "efficiency", "transfers"),
     "utilization": _Source(_SHARE, "utilization", "transfers"),
@@ -95,8 +94,12 @@ _VALUES = (
     "JOIN (SELECT session, coalesce(speed, 1) AS speed FROM sessions) USING (session) WHERE {condition}) "
     "WHERE x IS NOT NULL AND NOT isnan(x) GROUP BY session"
 )
-_COMPARED = {"throughput": THROUGHPUT, "rtt": RTT, "goodput": GOODPUT, "transaction": TRANSACTION, "loss": LOSS}
-"""Quantities whose means the table of a comparison has: a difference of them is that of the table."""
+_COMPARED = {
+    "throughput": THROUGHPUT, "rtt": RTT, "goodput": GOODPUT, "completion": COMPLETION, "transaction": TRANSACTION,
+    "loss": LOSS,
+}  # fmt: skip
+"""Quantities whose means the table of a comparison has, as it has the medians of radio levels: a difference of them is
+that of the table."""
 _LOSS = "SELECT session, sum(lost) / sum(sent) AS value FROM seconds GROUP BY session HAVING sum(sent) > 0"
 _LIMIT = (
     "SELECT session, avg(CASE WHEN limited_by = '{}' THEN 1 ELSE 0 END) AS value FROM seconds "
@@ -233,6 +236,8 @@ def _compared_as(name: str, statistic: str | None) -> str:
     if name.startswith("finding."):
         return FINDING + name.removeprefix("finding.")
     of_table = _COMPARED.get(name) if statistic in (None, "mean") else None
+    if statistic == "median" and name.upper() in LEVELS:
+        of_table = name.upper()
     return of_table or f"condition {name}.{statistic or 'mean'}"
 
 

@@ -150,13 +150,32 @@ def test_weighted_claims_stand_as_in_holm() -> None:
 
 
 def test_throughput_is_judged_at_nearly_the_whole_level() -> None:
-    some = Sums(np.ones(2), np.array([0.0, 1.0]))
-    names = ("throughput", "RTT", "loss", "goodput of transfers", "transaction time", "limited by link")
-    judged = quantities_of(dict.fromkeys(names, some))
+    some, none = Sums(np.ones(2), np.array([0.0, 1.0])), Sums(np.zeros(2), np.zeros(2))
+    names = ("throughput", "RTT", "loss", "transaction time", "limited by link")
+    sums = dict.fromkeys(names, some) | dict.fromkeys(("goodput of transfers", "completion time"), none)
+    judged = quantities_of(_sides(sums))
+    assert judged[0].name == "throughput"
     weights = np.array([each.weight for each in judged])
     assert weights.sum() == pytest.approx(1)
-    only = np.array([0.0475, *[0.5] * (len(names) - 1)])
-    assert stands(only, weights, 0.05).tolist() == [True] + [False] * (len(names) - 1)
+    only = np.array([0.0475, *[0.5] * (len(sums) - 1)])
+    assert stands(only, weights, 0.05).tolist() == [True] + [False] * (len(sums) - 1)
+
+
+def _sides(sums: dict[str, Sums]) -> Sides:
+    """Return two sessions, one a side."""
+    return Sides(np.array([False, True]), np.arange(2), np.full(2, NA), np.full(2, NA), np.ones(2), sums)
+
+
+def test_complete_transfers_are_the_headline_where_half_of_both_sides_have_some() -> None:
+    some, one = Sums(np.ones(2), np.array([0.0, 1.0])), Sums(np.array([1.0, 0.0]), np.zeros(2))
+    sums = {"throughput": some, "completion time": some, "goodput of transfers": some, "RSRP": some}
+    judged = quantities_of(_sides(sums))
+    assert [each.name for each in judged] == ["goodput of transfers", "completion time", "throughput"]
+    assert judged[0].weight == 0.96
+    assert quantities_of(_sides(sums | {"goodput of transfers": one}))[0].name == "completion time"
+    neither = sums | dict.fromkeys(("goodput of transfers", "completion time", "throughput"), one)
+    radio = quantities_of(_sides(neither))
+    assert (radio[0].name, radio[0].relative) == ("RSRP", False)
 
 
 @pytest.mark.slow

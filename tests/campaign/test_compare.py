@@ -10,14 +10,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import multitracer as mt
 from multitracer.campaign.run import run
-from tests.campaign.sessions import make_session, make_sessions
+from multitracer.manifest import Host, Manifest, Variables, write_manifest
+from tests.campaign.sessions import HOUR_NS, make_session, make_sessions
 from tests.cli.program import call
+from tests.recording.captures import MS, START_NS, Conversation, write_conversations
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,8 +34,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "campaign"
 
 
-def compared(*args: str | Path) -> dict[str, Any]:
-    document = json.loads(call("compare", *args, "--json").stdout)
+def compared(*args: str | Path, status: int = 0) -> dict[str, Any]:
+    document = json.loads(call("compare", *args, "--json", status=status).stdout)
     assert isinstance(document, dict)
     return document
 
@@ -85,9 +88,62 @@ def test_two_folders_are_analysed_and_compared(tmp_path: Path) -> None:
     document = compared(tmp_path / "before", tmp_path / "after")
     assert [each["sessions"] for each in document["sides"]] == [2, 2]
     assert document["headline"] == (
-        "Whether after's throughput differs from before's cannot be told: it needs 6 sessions per side, and one side "
-        "has 2."
+        "Whether after's goodput of transfers differs from before's cannot be told: it needs 6 sessions per side, and "
+        "one side has 2."
     )
+
+
+def test_transfers_that_take_less_time_are_faster_whatever_else_was_recorded(tmp_path: Path) -> None:
+    """After the change no segment is lost, but the capture goes on: its seconds are slower on average."""
+    for name, first, lost in (("before", 0, 10), ("after", 20, 0)):
+        for number in range(first, first + 7):
+            start_ns = START_NS + number * HOUR_NS
+            transfer = Conversation(start_ns=start_ns, segments=20 + number % 3, lost=tuple(range(lost)))
+            rest = Conversation(sport=40001, start_ns=start_ns + 20_000 * MS, segments=1, handshake=False)
+            folder = make_session(tmp_path / name / f"day{number}", number)
+            write_conversations(folder / "phone" / "capture.pcap", transfer, *([] if lost else [rest]))
+    document = compared(tmp_path / "before", tmp_path / "after", "--fail-if", "completion < -20%", status=3)
+    assert re.fullmatch(
+        r"after's transfers are \d+ % \(\d+ to \d+ %\) faster than before's(, and .*)?\. after's transfers take \d+ % "
+        r"\(\d+ to \d+ %\) less time\. after's throughput over the whole measurement is \d+ % \(.*\) lower\.( .*)?",
+        document["headline"],
+    ), document["headline"]
+    assert any(each.startswith("after: 7 of 14 transfers are complete") for each in document["notes"])
+    rows = {each["name"]: each for each in document["quantities"]}
+    assert next(iter(rows)) == "goodput of transfers"
+    assert rows["completion time"]["value"] == document["conditions"][0]["value"]
+
+
+def test_without_transfers_two_operators_are_compared_by_the_radio_at_the_same_places(tmp_path: Path) -> None:
+    """Each drives 1.8 km in two minutes; in the last quarter operator b has a weak signal."""
+    for number in range(14):
+        host = tmp_path / "drives" / f"day{number}" / "phone"
+        host.mkdir(parents=True)
+        is_b = number % 2
+        rows = ["time_ns,source,role,rat,rsrp_dbm,cell_id"]
+        track = []
+        for second in range(120):
+            time_ns = START_NS + number * 24 * HOUR_NS + second * 1000 * MS
+            at = second // 30
+            level = -90 - 4 * at - (5 + 6 * (at == 3)) * is_b - number % 3
+            rows.append(f"{time_ns},scat,serving,LTE,{level},7")
+            stamp = datetime.fromtimestamp(time_ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            track.append(f'<trkpt lat="{52 + second * 15 / 111_195:.6f}" lon="13.4"><time>{stamp}</time></trkpt>')
+        (host / "radio.csv").write_text("\n".join(rows) + "\n")
+        (host / "track.gpx").write_text(f"<gpx><trk><trkseg>{''.join(track)}</trkseg></trk></gpx>")
+        variables = Variables(more={"operator": "ab"[is_b]})
+        write_manifest(host.parent, Manifest(f"day {number}", hosts={"phone": Host()}, variables=variables))
+    run([str(tmp_path / "drives")], tmp_path / "campaign")
+    document = compared(tmp_path / "campaign", "--by", "operator", "--fail-if", "rsrp.median < -3dB", status=3)
+    assert re.fullmatch(
+        r"operator b's RSRP is 6\.\d dB \(\d\.\d to \d\.\d dB\) lower than operator a's at the same places\. "
+        r"operator b has a weak signal in 2\d \(\d+ to \d+\) more of 100 seconds\.",
+        document["headline"],
+    ), document["headline"]
+    assert document["matched_by"] == "place and hour"
+    (rsrp,) = [each for each in document["quantities"] if each["name"] == "RSRP"]
+    assert (rsrp["unit"], rsrp["difference_is"]) == ("dBm", "absolute")
+    assert rsrp["value"] == document["conditions"][0]["value"] == pytest.approx(-6.9, abs=0.3)
 
 
 def test_of_two_sessions_nothing_is_claimed(tmp_path: Path) -> None:

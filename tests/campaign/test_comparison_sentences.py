@@ -14,7 +14,8 @@ MATCHING = Matching("", 1.0, np.zeros(0, np.int64), float("nan"))
 
 
 def judged(name: str, value: float, low: float, high: float, *, shown: bool = False, sessions: int = 6) -> Judged:
-    quantity = ComparedQuantity(name, name in ("throughput", "RTT"), 1.0)
+    relative = name in ("throughput", "RTT", "goodput of transfers", "completion time")
+    quantity = ComparedQuantity(name, relative, 1.0)
     difference = SideDifference(value, low, high, 0.001 if shown else 0.3)
     return Judged(quantity, (sessions, sessions), (1e6, 1e6), (1e6, 1e6), difference, shown)
 
@@ -91,6 +92,33 @@ def test_without_throughput_the_next_quantity_is_the_answer() -> None:
     nothing = judged("throughput", float("nan"), float("nan"), float("nan"))
     assert says(nothing, judged("RTT", 0.2, 0.1, 0.3, shown=True)) == "B is 20 % (10 to 30 %) slower than A."
     assert "cannot be compared" in says(nothing)
+
+
+def test_transfers_come_before_the_seconds_that_contradict_them() -> None:
+    goodput = judged("goodput of transfers", 0.49, 0.4, 0.58, shown=True)
+    completion = judged("completion time", -0.33, -0.37, -0.28, shown=True)
+    link = judged("limited by link", -0.31, -0.41, -0.2, shown=True)
+    assert says(goodput, completion, judged("throughput", -0.23, -0.3, -0.1, shown=True), link) == (
+        "B's transfers are 49 % (40 to 58 %) faster than A's, and link limited A in 31 % (20 to 41 %) more of the "
+        "time. B's transfers take 33 % (28 to 37 %) less time. "
+        "B's throughput over the whole measurement is 23 % (10 to 30 %) lower."
+    )
+
+
+def test_levels_differ_in_db_and_less_than_three_are_none_in_practice() -> None:
+    weak = judged("weak signal", 0.12, 0.05, 0.19, shown=True)
+    assert says(judged("RSRP", -4.2, -6.3, -2.1, shown=True), weak) == (
+        "B's RSRP is 4.2 dB (2.1 to 6.3 dB) lower than A's. B has a weak signal in 12 (5 to 19) more of 100 seconds."
+    )
+    assert says(judged("RSRP", -0.4, -1.2, 0.5)) == (
+        "B and A do not differ in practice: B's RSRP is between 1.2 dB lower and 0.5 dB higher than A's."
+    )
+    assert says(judged("RSRP", -0.4, -5, 0.5)).startswith(
+        "These 12 sessions neither show nor exclude a difference of 3 dB"
+    )
+    assert "exclude no difference" in says(judged("RSRP", -0.4, -np.inf, np.inf))
+    assert row(judged("RSRP", -4.2, -6.3, -2.1))[5:7] == ("-4.2 dB", "-6.3 to -2.1")
+    assert row(judged("RSRP", -4.2, -np.inf, np.inf))[6] == "any"
 
 
 def test_a_row_has_no_number_where_there_is_none() -> None:

@@ -46,7 +46,7 @@ def false_alarms(network: Network, splits: int, *, draws: int | None = None) -> 
         if number % _SPLITS_A_WORLD == 0:
             sides = drives(network, chance)
         split = replace(sides, side=half(network.sessions, chance))
-        result = compare(split, quantities_of(split.sums), draws=draws, seed=number)
+        result = compare(split, quantities_of(split), draws=draws, seed=number)
         counts += (1, any(each.is_shown for each in result.judged), _p_value(result) <= 0.05)
     return Alarms(*counts.tolist())
 
@@ -57,7 +57,7 @@ def power(factor: float, comparisons: int, *, draws: int | None = None) -> float
     shown = 0
     for number in range(comparisons):
         sides = slower(drives(ALIKE, chance), factor)
-        shown += compare(sides, quantities_of(sides.sums), draws=draws, seed=number).of("throughput").is_shown
+        shown += compare(sides, quantities_of(sides), draws=draws, seed=number).of("throughput").is_shown
     return shown / comparisons
 
 

@@ -44,8 +44,9 @@ _WANTED = (
 
 The transfer did not wait for the phone's program or its next request, or the test program was loading."""
 _OUT = "coalesce(limited_by = 'outage' OR (limited_by = 'recovery' AND coalesce(part, '') = 'timer'), false)"
-_WEAK = f"coalesce(rsrp_dbm < {WEAK_RSRP_DBM}, rscp_dbm < {WEAK_RSCP_DBM}, rssi_dbm < {WEAK_RSSI_DBM})"
-_POOR = f"coalesce(sinr_db < {POOR_SINR_DB}, rsrq_db < {POOR_RSRQ_DB})"
+WEAK_SIGNAL = f"coalesce(rsrp_dbm < {WEAK_RSRP_DBM}, rscp_dbm < {WEAK_RSCP_DBM}, rssi_dbm < {WEAK_RSSI_DBM})"
+POOR_QUALITY = f"coalesce(sinr_db < {POOR_SINR_DB}, rsrq_db < {POOR_RSRQ_DB})"
+"""SQL of whether a second's level, and its quality, are below the thresholds of docs/mobility.md; NULL if not known."""
 _TYPICAL = (
     "SELECT quantile_cont(throughput_bps, 0.75) FILTER (wanted) AS typical_bps, "
     "quantile_cont(throughput_bps, 0.75) FILTER (NOT wanted) AS usual_bps "
@@ -136,7 +137,7 @@ class Engine:
 
 def _judged(bounds: RateBounds) -> str:
     return _JUDGED.format(
-        out=_OUT, wanted=_WANTED, weak=_WEAK, poor=_POOR, poor_bps=repr(bounds.poor_bps),
+        out=_OUT, wanted=_WANTED, weak=WEAK_SIGNAL, poor=POOR_QUALITY, poor_bps=repr(bounds.poor_bps),
         out_bps=repr(OUTAGE_SHARE * bounds.typical_bps), good_bps=repr(bounds.good_bps),
         typical_bps=repr(bounds.typical_bps),
     )  # fmt: skip
