@@ -8,12 +8,10 @@ import math
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import TYPE_CHECKING, TextIO
 
-import click
-
-from multitracer.cli import _messages
 from multitracer.cli._output import page, replacing, text_output
+from multitracer.cli._progress import ProgressText
 from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, no_formula, printable
 
@@ -25,9 +23,6 @@ if TYPE_CHECKING:
     from multitracer.campaign.query import QueryAnswer
     from multitracer.campaign.run import CampaignProgress, Workers
 
-_EVERY_S = 10.0
-"""Interval of progress lines in the log of a batch job; on a terminal the line is updated twice a second."""
-_TERMINAL_S = 0.5
 _MOST_ROWS = 1_000
 """Maximum number of rows that are printed as text; the number of further rows is printed."""
 _MOST_CHARACTERS = 1_000
@@ -36,40 +31,12 @@ _GROUP_BYTES = 64 << 20
 """Size of a row group of a Parquet file, in bytes in memory. Not measured."""
 
 
-class CampaignProgressLine:
-    """Shows the progress of a run on standard error.
-
-    On a terminal one line is updated; elsewhere a line is written every ten seconds.
-    """
-
-    def __init__(self) -> None:
-        self._is_terminal = _messages.chosen.is_live
-        self._due_s = time.monotonic() + (_TERMINAL_S if self._is_terminal else _EVERY_S)
-        self._is_open = False
-        self._last = ""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_open:
-            click.echo("", err=True)
+class CampaignProgressLine(ProgressText):
+    """Shows the progress of a run on standard error."""
 
     def __call__(self, progress: CampaignProgress) -> None:
         """Show the progress of the run, if the next update is due."""
-        now_s = time.monotonic()
-        if now_s < self._due_s:
-            return
-        self._due_s = now_s + (_TERMINAL_S if self._is_terminal else _EVERY_S)
-        text = watch_words(progress) if progress.is_watch else progress_words(progress)
-        if text == self._last:
-            return
-        self._last = text
-        if not self._is_terminal:
-            _messages.progress(text)
-            return
-        self._is_open = True
-        click.echo(f"\r\x1b[K{text}", err=True, nl=False)
+        self.tell(lambda: watch_words(progress) if progress.is_watch else progress_words(progress))
 
 
 def progress_words(progress: CampaignProgress) -> str:

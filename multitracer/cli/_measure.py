@@ -190,7 +190,7 @@ def measure_recorded(recorded: DriveRecorder, plan: MeasurementPlan, folder: Pat
     from multitracer.manifest import private_recording
     from multitracer.measure.run import FILE, client_manifest, opened
     from multitracer.recorder.folder import SessionFolder
-    from multitracer.recorder.screen import WarningsView
+    from multitracer.recorder.screen import PlainView
     from multitracer.recorder.supervisor import Supervisor
 
     options: Document = {
@@ -201,7 +201,7 @@ def measure_recorded(recorded: DriveRecorder, plan: MeasurementPlan, folder: Pat
     with private_recording(folder) as umask:
         recording = plan_of({name: value for name, value in options.items() if value}, command, {}, umask=umask)
         begun = opened(plan, folder, client_manifest(folder, recording.role))
-        supervisor = Supervisor(recording, SessionFolder(folder, recording, begun=begun), WarningsView(sys.stderr))
+        supervisor = Supervisor(recording, SessionFolder(folder, recording, begun=begun), PlainView(_messages.warn))
         supervisor.run()
         if (folder / FILE).exists():
             join_radio(folder)
@@ -301,14 +301,14 @@ class MeasureProgressLine:
 
 
 @contextlib.contextmanager
-def progress_line(every_s: float | None = None) -> Iterator[Callable[[int, int, int], None]]:
+def progress_line(every_s: float = 10.0) -> Iterator[Callable[[int, int, int], None]]:
     """Yield a function that shows the progress on standard error: done, dropped, total.
 
-    On a terminal the line is updated continuously; elsewhere a line is written each `every_s` seconds, or none.
+    On a terminal the line is updated continuously; elsewhere a line is written each `every_s` seconds.
     """
     line = MeasureProgressLine()
     if not _messages.chosen.is_live:
-        yield line.update if every_s is None else _logged(line, every_s)
+        yield _logged(line, every_s)
         return
     from rich.console import Console
     from rich.live import Live

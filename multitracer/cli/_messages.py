@@ -44,6 +44,11 @@ class MessageChoice:
         return sys.stderr is not None and not self.errors_only
 
     @property
+    def is_progress_wanted(self) -> bool:
+        """Whether work that takes long may tell how far it is, on standard error or in the file of --log."""
+        return self.is_progress_shown or self.log is not None
+
+    @property
     def is_live(self) -> bool:
         """Whether progress is a line that changes, on a terminal; elsewhere it is lines with the time of day."""
         return self.is_progress_shown and sys.stderr.isatty()
@@ -65,6 +70,11 @@ def choose(name: str, value: bool | str) -> None:  # as click hands it over
 def warn(sentence: str) -> None:
     """Write one line of warning."""
     _tell("WARNING", sentence, shown=None if chosen.errors_only else f"Warning: {printable(sentence)}")
+
+
+def log_warning(sentence: str) -> None:
+    """Write one line of warning into the file of --log alone, where the terminal shows it in another way."""
+    _tell("WARNING", sentence, shown=None)
 
 
 def note(sentence: str) -> None:

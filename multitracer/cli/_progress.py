@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
+
+import click
 
 from multitracer.cli import _messages
-from multitracer.words import size
+from multitracer.words import printable, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +21,45 @@ if TYPE_CHECKING:
 _PATIENCE_S = 1.0
 _EVERY_S = 10.0
 """Interval of progress lines where they are no line that changes, such as in the log of a batch job."""
+_TERMINAL_S = 0.5
+"""Interval at which a line of text is updated on a terminal."""
+
+
+class ProgressText:
+    """Shows progress as text on standard error.
+
+    On a terminal one line is updated; elsewhere a line is written every ten seconds.
+    """
+
+    def __init__(self) -> None:
+        self._is_terminal = _messages.chosen.is_live
+        self._every_s = _TERMINAL_S if self._is_terminal else _EVERY_S
+        self._due_s = time.monotonic() + self._every_s
+        self._is_open = False
+        self._last = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_open:
+            click.echo("", err=True)
+
+    def tell(self, words: Callable[[], str]) -> None:
+        """Show the text that `words` returns, if the next update is due and it is another one."""
+        now_s = time.monotonic()
+        if now_s < self._due_s:
+            return
+        self._due_s = now_s + self._every_s
+        text = words()
+        if text == self._last:
+            return
+        self._last = text
+        if not self._is_terminal:
+            _messages.progress(text)
+            return
+        self._is_open = True
+        click.echo(f"\r\x1b[K{printable(text)}", err=True, nl=False)
 
 
 class ProgressDisplay:
@@ -75,7 +117,7 @@ def progress_of(phase: str, total_bytes: int) -> Iterator[ProgressDisplay]:
 
 @contextlib.contextmanager
 def _shown(state: ProgressDisplay) -> Iterator[ProgressDisplay]:
-    if not _messages.chosen.is_progress_shown:
+    if not _messages.chosen.is_progress_wanted:
         yield state
         return
     with _live_after(_PATIENCE_S, state) if _messages.chosen.is_live else _lines_every(_EVERY_S, state):

@@ -283,7 +283,7 @@ def load(  # noqa: PLR0913  # each is what one command knows
 
         limits, interrupted = StreamLimits(), _first_interrupt()
     shown: AbstractContextManager[ProgressDisplay | None] = nullcontext()
-    if _messages.chosen.is_live or (stream and _messages.chosen.is_progress_shown):
+    if _messages.chosen.is_progress_wanted:
         from multitracer.cli._progress import progress
 
         shown = progress(path for point in inputs.points for path in point.paths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multitracer.analysis.comparison.difference import MIN_PAIRS, share, spread
-from multitracer.cli import _messages
+from multitracer.cli._progress import ProgressText
 from multitracer.errors import InputError
 from multitracer.lab.simulator.comparison import MEASURES
 from multitracer.words import count
@@ -123,14 +124,11 @@ def _transfer(series: dict[str, pd.DataFrame], origin_ns: int) -> PowerTransfer:
 _KILO = 1_000
 
 
-def counted(total: int) -> Callable[[int], None]:
-    """Return a function that shows on a terminal how many of `total` runs are finished."""
-
-    def tell(done: int) -> None:
-        if _messages.chosen.is_live:
-            click.echo(f"\r{done} of {total} runs are complete", nl=done == total, err=True)
-
-    return tell
+@contextlib.contextmanager
+def counted(total: int) -> Iterator[Callable[[int], None]]:
+    """Yield a function that shows how many of `total` runs are finished."""
+    with ProgressText() as line:
+        yield lambda done: line.tell(lambda: f"{done} of {total} runs are complete")
 
 
 def show(sheet: Page, radio: RigRadio, compared: Sequence[TransportResults]) -> None:

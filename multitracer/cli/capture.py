@@ -182,14 +182,15 @@ def _path(drive: RehearsedDrive | None, session: SessionFolder) -> Iterator[None
 
 def _view(folder: Path, *, plain: bool) -> AbstractContextManager[StatusView]:
     import contextlib
-    import sys
+    from functools import partial
 
     from multitracer.cli import _messages
     from multitracer.recorder.screen import PlainView, ScreenView
 
     if plain or not _messages.chosen.is_live:
-        return contextlib.nullcontext(PlainView(sys.stderr if _messages.chosen.is_progress_shown else None))
-    return ScreenView(folder.name)
+        write = partial(click.echo, err=True) if _messages.chosen.is_progress_shown else None
+        return contextlib.nullcontext(PlainView(_messages.warn, write))
+    return ScreenView(folder.name, _messages.log_warning)
 
 
 def _tell(folder: Path, reason: str) -> None:

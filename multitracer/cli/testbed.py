@@ -309,7 +309,8 @@ def compare_transports(  # noqa: PLR0913, PLR0917  # one for each option
     chosen = radio_of(radio, direction=direction, seconds=seconds, threshold_dbm=threshold)
     check_up(chosen.scenario, seed=chosen.scenario.seed)
     plan = list(runs_of(chosen.scenario, runs, lasts_s=chosen.trace_s))
-    compared = compare(plan, names, progress=counted(len(names) * len(plan)))
+    with counted(len(names) * len(plan)) as progress:
+        compared = compare(plan, names, progress=progress)
     show(page(), chosen, compared)
     if table is not None:
         with text_output(table) as stream:

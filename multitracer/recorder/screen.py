@@ -18,9 +18,9 @@ from rich.text import Text
 from multitracer.words import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
-    from typing import Self, TextIO
+    from typing import Self
 
     from rich.console import RenderableType
 
@@ -46,10 +46,13 @@ class ScreenView:
     ----------
     title : str
         The session's name.
+    log : callable
+        Called with each warning, which stays visible here and belongs into the log of the command, too.
     """
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, log: Callable[[str], object]) -> None:
         self._title = title
+        self._log = log
         self._console = Console(stderr=True)
         self._live = Live(console=self._console, auto_refresh=False, transient=False)
         self._status: RecordingStatus | None = None
@@ -111,6 +114,7 @@ class ScreenView:
 
     def warn(self, sentence: str) -> None:
         """Write a warning above the view, where it stays visible."""
+        self._log(sentence)
         try:
             self._console.print(Text(f"Warning: {printable(sentence)}"))
         except OSError:
@@ -201,12 +205,17 @@ class PlainView:
 
     Parameters
     ----------
-    stream : text stream, optional
-        Output; if it fails (a closed terminal), the recording continues without a view. None: no output.
+    tell : callable
+        Called with each warning.
+    write : callable, optional
+        Called with each line; None: no lines.
+
+    If one of them fails (a closed terminal), the recording continues without lines.
     """
 
-    def __init__(self, stream: TextIO | None) -> None:
-        self._stream = stream
+    def __init__(self, tell: Callable[[str], object], write: Callable[[str], object] | None = None) -> None:
+        self._tell = tell
+        self._write = write
 
     @property
     def source(self) -> int | None:
@@ -219,27 +228,19 @@ class PlainView:
 
     def warn(self, sentence: str) -> None:
         """Write a warning."""
-        self._write(f"Warning: {printable(sentence)}")
+        try:
+            self._tell(sentence)
+        except OSError:
+            self._write = None
 
     def show(self, status: RecordingStatus) -> None:
         """Write the line."""
-        self._write(plain_line(status))
-
-    def _write(self, text: str) -> None:
-        if self._stream is None:
+        if self._write is None:
             return
         try:
-            self._stream.write(text + "\n")
-            self._stream.flush()
+            self._write(plain_line(status))
         except OSError:
-            self._stream = None
-
-
-class WarningsView(PlainView):
-    """Writes warnings alone, beside a command that shows its own progress."""
-
-    def show(self, status: RecordingStatus) -> None:
-        """Show nothing."""
+            self._write = None
 
 
 def plain_line(status: RecordingStatus) -> str:

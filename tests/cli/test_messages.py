@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from multitracer.cli import _messages
+from multitracer.cli import _messages, _progress
 from multitracer.cli._program import cli
 from multitracer.cli._progress import ProgressDisplay, _lines_every
+from multitracer.cli.capture import _view
+from multitracer.recorder.screen import ScreenView
+from tests.benchmarks.growth import ORDERS, write_order
 from tests.cli.program import call, run
 
 if TYPE_CHECKING:
@@ -134,3 +137,41 @@ def test_progress_off_a_terminal_is_lines_with_the_time_of_day(
     assert all(re.fullmatch(r"\d\d:\d\d:\d\d reading: 500 kB of 2\.0 MB", line) for line in lines), lines[0]
     monkeypatch.setattr(_messages.chosen, "errors_only", True)
     assert not _messages.chosen.is_progress_shown
+
+
+def test_reading_tells_its_progress_in_lines_and_in_the_log_even_with_quiet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_progress, "_EVERY_S", 0.0001)
+    capture, log = tmp_path / "a.pcap", tmp_path / "messages.log"
+    write_order(str(capture), next(iter(ORDERS)), 50_000)
+    line = re.compile(r"\d\d:\d\d:\d\d (reading|analysing).*")
+    assert any(map(line.fullmatch, call("analyze", "--json", capture).stderr.splitlines()))
+    assert not call("analyze", "--json", "--quiet", "--log", log, capture).stderr
+    assert re.search(r"Z INFO (reading|analysing)", log.read_text())
+
+
+def test_runs_of_transports_tell_their_progress_in_lines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(_progress, "_EVERY_S", 0.0)
+    trace = tmp_path / "link.trace"
+    trace.write_text("".join(f"{ms}\n" for ms in range(0, 1000, 20)))
+    done = call("testbed", "compare", trace, "--transports", "reno", "--runs", "2", "--seconds", "2")
+    lines = done.stderr.splitlines()
+    assert [line[9:] for line in lines] == ["1 of 2 runs are complete", "2 of 2 runs are complete"]
+    assert all(re.match(r"\d\d:\d\d:\d\d ", line) for line in lines)
+
+
+@pytest.mark.parametrize("is_quiet", [False, True])
+def test_warnings_of_a_recording_are_in_the_log(
+    is_quiet: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(_messages, "chosen", _messages.MessageChoice())
+    _messages.chosen.log = str(tmp_path / "messages.log")
+    _messages.chosen.errors_only = is_quiet
+    with _view(tmp_path, plain=True) as view:
+        view.warn("the disk is nearly full")
+    assert capsys.readouterr().err == ("" if is_quiet else "Warning: the disk is nearly full\n")
+    ScreenView("drive", _messages.log_warning).warn("the modem is silent")
+    assert [line.split("Z ")[1] for line in (tmp_path / "messages.log").read_text().splitlines()[2:]] == [
+        "WARNING the disk is nearly full", "WARNING the modem is silent",
+    ]  # fmt: skip

@@ -105,8 +105,9 @@ def record(session: Path, modem: Path, gps: Path) -> None:
             if name not in ("modem", "gps"):
                 collectors()[name].check()
             sources.append(_source(collectors()[name], more))
+    screen = io.StringIO()
     plan = RecordingPlan(sources=tuple(sources), sync_probe_every_ns=30 * NS_PER_S // _SPEED)
-    Supervisor(plan, SessionFolder(session, plan), PlainView(io.StringIO())).run()
+    Supervisor(plan, SessionFolder(session, plan), PlainView(screen.write, screen.write)).run()
 
 
 def _lacks(session: Path, hours: float) -> list[str]:
