@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=named_input)
-@click.option("--json", "as_json", is_flag=True, help="Write JSON; docs/clock.md describes the members.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Write the result as JSON; `multitracer schema align` describes it."
+)
 @click.option(
     "--reference",
     metavar="CLOCK",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     ),
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="Write the result as JSON; docs/schemas/analyze.schema.json is the schema."
+    "--json", "as_json", is_flag=True, help="Write the result as JSON; `multitracer schema analyze` describes it."
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Write the result as CSV, with one line per connection.")
 @click.option(

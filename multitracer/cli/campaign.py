@@ -195,7 +195,12 @@ def _outcome(progress: CampaignProgress, campaign: str) -> str:
 @_campaign
 @click.argument("sql", metavar="SQL")
 @click.option("--csv", "form", flag_value="csv", help="Write the result as CSV.")
-@click.option("--json", "form", flag_value="json", help="Write the result as JSON: an array with one object per line.")
+@click.option(
+    "--json",
+    "form",
+    flag_value="json",
+    help="Write the result as JSON, one object per line; `multitracer schema campaign-query` describes it.",
+)
 @click.option(
     "-o", "--output", type=target, metavar="FILE",
     help="Write the result to this file. The suffix of the file selects the format: .csv, .json or "

@@ -45,7 +45,12 @@ if TYPE_CHECKING:
     "by more than this), 'rtt.p95 > 200ms', 'limit.link > 0.5' (of B, or of A alone). May be given several times.",
 )
 @click.option("--junit", type=named, metavar="FILE", help="With --fail-if: write the outcomes to this JUnit XML file.")
-@click.option("--json", "form", flag_value="json", help="Write the comparison as JSON, with full precision.")
+@click.option(
+    "--json",
+    "form",
+    flag_value="json",
+    help="Write the result as JSON, with full precision; `multitracer schema compare` describes it.",
+)
 @click.option(
     "-o",
     "--output",

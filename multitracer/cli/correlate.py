@@ -107,7 +107,9 @@ def names(text: str) -> list[str]:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
               help="Random seed of the random comparison series; the same seed gives the same "
                    "numbers.")  # fmt: skip
-@click.option("--json", "form", flag_value="json", help="Write the result as JSON, with one row per pair and lag.")
+@click.option(
+    "--json", "form", flag_value="json", help="Write the result as JSON; `multitracer schema correlate` describes it."
+)
 @click.option("--csv", "form", flag_value="csv", help="Write the result as CSV, with one row per pair and lag.")
 @click.option(
     "-o", "--output", type=named_page, metavar="FILE", help="Draw the peaks and the curves to this .html file."

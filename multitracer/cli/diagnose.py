@@ -30,7 +30,12 @@ _NEEDS, _NEEDS_OF_CLOCKS = (("multitracer.diagnosis.diagnose",), ("multitracer.c
         "multitracer diagnose sample_traces/fig8-resets-vj", "multitracer diagnose --connection 2 --json capture.pcap"
     ),
 )
-@click.option("--json", "as_json", is_flag=True, help="Write limits, findings and link account as JSON.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Write limits, findings and link account as JSON; `multitracer schema diagnose` describes it.",
+)
 @click.option("--intervals", is_flag=True, help="With --json: also write the limit of each time interval.")
 @click.option(
     "--direction",
