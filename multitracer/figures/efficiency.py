@@ -16,7 +16,7 @@ import numpy as np
 
 from multitracer.analysis.transports import PROTOCOLS
 from multitracer.errors import InputError
-from multitracer.figures.environment import ZERO_LEVEL_DBM
+from multitracer.figures.environment import ZERO_LEVEL_DBM, dropped_marks
 from multitracer.figures.palette import LOOKS
 from multitracer.figures.rtt_size import on_cell
 from multitracer.figures.sheet import Sheet, SheetPanel
@@ -318,11 +318,8 @@ def _traces(group: _Group, theme: ThemeName) -> list[Props]:
     if lost.any():
         band = group.bands[0]
         y = np.full(int(lost.sum()), band.base + 0.9 * band.of.share)
-        traces.append(
-            _diamonds(
-                x[lost], y, [f"{labels[row]}: {_why(table, row)}" for row in np.flatnonzero(lost).tolist()], theme
-            )
-        )
+        why = [f"{labels[row]}: {_why(table, row)}" for row in np.flatnonzero(lost).tolist()]
+        traces.append(dropped_marks(x[lost], y, why, theme))
     return traces
 
 
@@ -372,18 +369,3 @@ def _curve(band: _Band, x: Array, labels: list[str], theme: ThemeName) -> Props:
         bars = {"type": "data", "symmetric": False, "array": high - y, "arrayminus": y - low}
         trace["error_y"] = bars | {"color": colour, "thickness": 1.4, "width": 4}
     return trace
-
-
-def _diamonds(x: Array, y: Array, labels: list[str], theme: ThemeName) -> Props:
-    look = LOOKS["transaction_dropped"]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "dropped",
-        "showlegend": False,
-        "x": x,
-        "y": y,
-        "marker": {"color": look.colour(theme), "size": look.size_px, "symbol": look.symbol, "line": {"width": 1.5}},
-        "customdata": [plain(label) for label in labels],
-        "hovertemplate": "<b>dropped</b> %{customdata}<extra></extra>",
-    }

@@ -294,24 +294,26 @@ def _trace(curve: _Curve, x: Array, y: Array, theme: ThemeName) -> Props:
 def _diamonds(table: Table, x: Array, y: float, theme: ThemeName) -> list[Props]:
     """Return a trace with a mark for each dropped transaction; `y` is above the RTT of all finished ones."""
     lost = dropped(table)
-    if not lost.any():
-        return []
-    look = LOOKS["transaction_dropped"]
-    colour = look.colour(theme)
-    marker = {"color": colour, "size": look.size_px, "symbol": look.symbol, "line": {"width": 1.5}}
-    return [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "dropped",
-            "showlegend": False,
-            "x": x[lost],
-            "y": np.full(int(lost.sum()), y),
-            "marker": marker,
-            "customdata": [plain(str(why)) for why in table["why"][lost]],
-            "hovertemplate": "<b>dropped</b> %{customdata}<br>%{x}<extra></extra>",
-        }
+    labels = [
+        f"{why or 'no reason recorded'}, at {at:.6g}" for why, at in zip(table["why"][lost], x[lost], strict=True)
     ]
+    return [dropped_marks(x[lost], np.full(len(labels), y), labels, theme)] if labels else []
+
+
+def dropped_marks(x: Array, y: Array, labels: Sequence[str], theme: ThemeName) -> Props:
+    """Return the trace with a diamond for each dropped transaction, which a label explains where it is pointed at."""
+    look = LOOKS["transaction_dropped"]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "dropped",
+        "showlegend": False,
+        "x": x,
+        "y": y,
+        "marker": {"color": look.colour(theme), "size": look.size_px, "symbol": look.symbol, "line": {"width": 1.5}},
+        "customdata": [plain(label) for label in labels],
+        "hovertemplate": "<b>dropped</b> %{customdata}<extra></extra>",
+    }
 
 
 class _Lane(NamedTuple):
