@@ -21,7 +21,7 @@ import pyarrow as pa
 from multitracer.clock.model.edges import CLOCK_EDGES
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.schemas.findings import FINDINGS
-from multitracer.schemas.mobility import CELLS, JUDGED_HANDOVERS
+from multitracer.schemas.mobility import CELLS, JUDGED_HANDOVERS, SECONDS
 from multitracer.schemas.tcp import CONNECTIONS
 from multitracer.schemas.transactions import TRANSACTIONS
 from multitracer.tables import Column, Schema, Table
@@ -160,49 +160,6 @@ TRANSFERS = Schema(
         ),
     ),
 )
-SECONDS = Schema(
-    "seconds",
-    (
-        SESSION,
-        *_times(("time_ns", "begin of the second, a full second of UTC")),
-        *_reals(
-            (
-                "throughput_bps",
-                "TCP payload of all connections in both directions, or throughput that the phone logged",
-                "bit/s",
-            ),
-            ("rtt_ns", "median of the RTT samples of the explained transfer that ended in this second", "ns"),
-        ),
-        *_counts(
-            ("rtt_samples", "number of these RTT samples; null if not analysed", ""),
-            ("sent", "segments of the explained transfer sent in this second; null if their loss is unknown", ""),
-            ("lost", "number of these segments that were lost", ""),
-        ),
-        *_text(
-            ("limited_by", "limit with the longest time (docs/limits.md); null if unknown"),
-            ("part", "subtype of the limit"),
-        ),
-        *_text(("rat", "technology: LTE, NR, ..."), ("plmn", "network, MCC and MNC")),
-        *_counts(
-            ("cell_id", "cell identity of the serving cell", ""),
-            ("physical_cell_id", "PCI, primary scrambling code, or BSIC", ""),
-            ("channel", "ARFCN, UARFCN, EARFCN or NR-ARFCN", ""),
-        ),
-        *_reals(
-            ("rsrp_dbm", "mean of the readings in this second, else the last reading if at most 5 s old", "dBm"),
-            ("rsrq_db", "as rsrp_dbm", "dB"),
-            ("sinr_db", "as rsrp_dbm", "dB"),
-            ("rscp_dbm", "as rsrp_dbm", "dBm"),
-            ("rssi_dbm", "as rsrp_dbm", "dBm"),
-            ("lat_deg", "latitude at the middle of the second, WGS 84", "degrees"),
-            ("lon_deg", "longitude at the middle of the second, WGS 84", "degrees"),
-            ("heading_deg", "course over ground; null while the device does not move", "degrees"),
-            ("distance_m", "distance along the route", "m"),
-        ),
-        Column("handover", "bool", "whether the cell changed within the next second or the last three seconds"),
-        Column("wanted", "bool", "whether the phone's test program transferred data; null if not logged"),
-    ),
-)
 FAILURES = Schema(
     "failures",
     (
@@ -237,7 +194,7 @@ DOCS = {
     CONNECTIONS_OF: "A TCP connection at one capture point.",
     TRANSFERS: "A direction of a connection with data, at the capture point nearest to its sender, and its limits.",
     _of_session(FINDINGS, *_TRANSFER): "A diagnosis of one transfer, one row per occurrence.",
-    SECONDS: "A second of a session: throughput, limit, radio and position.",
+    _of_session(SECONDS): "A second of a session: throughput, limit, radio and position.",
     HANDOVERS_OF: "A change of the serving cell.",
     _of_session(CELLS, _HOST): "A cell that served in a session.",
     _of_session(TRANSACTIONS, _HOST): "A transaction of `measure run`.",

@@ -1,7 +1,6 @@
 """Makes the rows of a recording in every table of the catalogue.
 
-The table `seconds` has throughput, limit, radio and position of each second of a session. The table
-`transfers` has the explained transfers of a session.
+The table `transfers` has the explained transfers of a session; `multitracer.diagnosis.seconds` makes `seconds`.
 """
 
 from __future__ import annotations
@@ -14,137 +13,32 @@ import numpy as np
 import pyarrow as pa
 
 from multitracer import __version__
-from multitracer.analysis.mobility.cells import cell_visits_of
-from multitracer.analysis.mobility.seconds import DriveSeries, seconds_of
-from multitracer.analysis.mobility.series import medians
 from multitracer.campaign import schemas
 from multitracer.campaign.schemas import LIMIT_COLUMNS
 from multitracer.clock.model.edges import edges_table
 from multitracer.diagnosis.drive import Drive
 from multitracer.diagnosis.largest import ConnectionDirection, Explained, explain_largest
 from multitracer.diagnosis.limits.names import Viewpoint
+from multitracer.diagnosis.seconds import seconds_columns
 from multitracer.errors import MultiTracerError
 from multitracer.recording.efficiency import transfer_bytes
 from multitracer.recording.places import ConnectionAtPoint, places_of, vantage_of
 from multitracer.recording.radio_context import RadioContext
 from multitracer.recording.transactions import transactions_of
-from multitracer.schemas.mobility import JUDGED_HANDOVERS
 from multitracer.schemas.tcp import GoodputBy
 from multitracer.schemas.transactions import TRANSACTIONS
-from multitracer.tables import NA, NOT_A_TIME, Table
-from multitracer.units import BITS_PER_BYTE, NS_PER_S
+from multitracer.tables import NOT_A_TIME
+from multitracer.units import BITS_PER_BYTE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from multitracer.analysis.mobility.cells import CellVisits
-    from multitracer.analysis.mobility.seconds import Seconds
     from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
-    from multitracer.tables import Array, Row, Times
+    from multitracer.tables import Row, Table, Times
 
     Tables = dict[str, pa.Table]
-    Cells = Array | list[object]
-
-_LEVELS = ("rsrp_dbm", "rsrq_db", "sinr_db", "rscp_dbm", "rssi_dbm")
-_CELL = ("cell_id", "physical_cell_id", "channel")
-
-
-def seconds_columns(drive: Drive) -> dict[str, Cells]:
-    """Return the columns of the table `seconds` of a session, without `session`.
-
-    Parameters
-    ----------
-    drive : Road
-        The session as a drive; without a phone, radio columns are NaN, NA or None.
-
-    Returns
-    -------
-    dict of str to ndarray or list, each of length n_seconds
-        In order of time; times are int64 ns; missing values are None, NaN, or NA in integer columns.
-
-    Raises
-    ------
-    InputError
-        If the times of the session span more than eleven days.
-    """
-    phone = drive.phones[0] if drive.phones else None
-    cell_visits = cell_visits_of(None, Table.empty(JUDGED_HANDOVERS)) if phone is None else phone.cell_visits
-    handovers = Table.empty(JUDGED_HANDOVERS) if phone is None else phone.handovers
-    states = None if phone is None else drive.wanted(phone)
-    seconds = seconds_of(
-        DriveSeries(cell_visits, handovers, drive.route, drive.throughput, drive.limits, wanted=states)
-    )
-    begin = seconds.begin_ns
-    limit, part = _limit_and_part(seconds)
-    columns: dict[str, Cells] = {
-        "time_ns": begin, "throughput_bps": seconds.rate_bps, "limited_by": limit, "part": part,
-        "handover": seconds.is_change, "wanted": [None] * len(begin) if states is None else seconds.is_wanted,
-    }  # fmt: skip
-    levels = seconds._asdict()
-    columns |= {name: levels[name] for name in _LEVELS}
-    columns |= (
-        _seconds_cells(cell_visits, begin) | _places(drive, begin) | _round_trips(drive, begin) | _losses(drive, begin)
-    )
-    return columns
-
-
-def _limit_and_part(seconds: Seconds) -> tuple[list[object], list[object]]:
-    """Return two lists with an entry for each second: the limit, and its subtype. None where unknown."""
-    words = [text.partition(" ") for text in seconds.limit.tolist()]
-    return [limit or None for limit, _, _ in words], [part or None for _, _, part in words]
-
-
-def _seconds_cells(cell_visits: CellVisits, begin: Times) -> dict[str, Cells]:
-    """Return the columns of the serving cell in the middle of each second, by name."""
-    row = cell_visits.at(begin + NS_PER_S // 2)
-    known = row != NA
-    held = np.maximum(row, 0)
-    columns: dict[str, Cells] = {}
-    for name in ("rat", "plmn"):
-        texts = cell_visits.table[name][held].tolist() if known.any() else [None] * len(row)
-        columns[name] = [text if there else None for text, there in zip(texts, known.tolist(), strict=True)]
-    for name in _CELL:
-        columns[name] = np.where(known, cell_visits.table[name][held] if known.any() else NA, NA)
-    return columns
-
-
-def _places(drive: Drive, begin: Times) -> dict[str, Cells]:
-    """Return the columns of the position in the middle of each second, by name."""
-    if drive.route is None:
-        return dict.fromkeys(("lat_deg", "lon_deg", "heading_deg", "distance_m"), np.full(len(begin), np.nan))
-    places = drive.route.at(begin + NS_PER_S // 2)
-    return {
-        "lat_deg": places.lat_deg, "lon_deg": places.lon_deg,
-        "heading_deg": places.heading_deg, "distance_m": places.distance_m,
-    }  # fmt: skip
-
-
-def _round_trips(drive: Drive, begin: Times) -> dict[str, Cells]:
-    """Return the median RTT of the samples that ended in each second, and their number, as two columns."""
-    if drive.rtt is None:
-        return {"rtt_ns": np.full(len(begin), np.nan), "rtt_samples": np.full(len(begin), NA)}
-    median, count = medians(drive.rtt.known(), begin, begin + NS_PER_S)
-    return {"rtt_ns": median, "rtt_samples": count}
-
-
-def _losses(drive: Drive, begin: Times) -> dict[str, Cells]:
-    """Return two columns by name: the segments sent in each second, and how many of them were lost.
-
-    NA if unknown.
-    """
-    segments = drive.segments
-    if segments is None or not len(begin):
-        return dict.fromkeys(("sent", "lost"), np.full(len(begin), NA))
-    second = (segments.time_ns - begin[0]) // NS_PER_S
-    inside = (second >= 0) & (second < len(begin))
-    sent, lost = (
-        np.bincount(second[inside & chosen], minlength=len(begin)).astype(np.int64)
-        for chosen in (np.True_, segments.lost)
-    )
-    return {"sent": sent, "lost": lost}
-
 
 # --- rows ---
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from multitracer.recording.phones import Phone
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
-    from multitracer.tables import Times
+    from multitracer.tables import Mask, Times
 
 
 _LOGGED_RATES = {"Radio_rate_down": "downlink", "Radio_rate_up": "uplink"}
@@ -225,7 +225,12 @@ class Drive:
             return self.throughput
         return self._payload_rate(_FINE_NS)
 
-    def _payload_rate(self, step_ns: int) -> Steps | None:
+    def throughput_of(self, *, reverse: bool) -> Steps | None:
+        """Return the part of `throughput` from initiators, or from responders (`reverse`); None without a capture."""
+        recording = self.radio_context.recording
+        return self._payload_rate(NS_PER_S, reverse=reverse) if recording.captures else None
+
+    def _payload_rate(self, step_ns: int, *, reverse: bool | None = None) -> Steps | None:
         """Return the rate of payload, bit/s, in intervals of `step_ns`; None without a capture.
 
         It is measured at the receiver if the clock of its capture is related to the sender's, else at the sender.
@@ -235,7 +240,20 @@ class Drive:
         time_ns = segments["time_ns"]
         if (arrived := self._arrived) is not None:
             segments, time_ns = arrived
-        return payload_rate(time_ns, segments["payload_bytes"], step_ns=step_ns)
+        of = None if reverse is None else self._is_reverse(capture) == reverse
+        return payload_rate(time_ns, segments["payload_bytes"], step_ns=step_ns, of=of)
+
+    def _is_reverse(self, capture: Capture) -> Mask:
+        """Return for each segment that `_payload_rate` counts whether a responder sent it.
+
+        A capture without the handshake may take the responder of the explained connection for its initiator.
+        """
+        place = None if self.diagnosis is None or self._arrived is None else self.diagnosis.transfer.at_receiver
+        direction = (capture if place is None else place.capture).analysis.partition.direction
+        is_reverse = (direction & 1) == 1
+        if place is not None and place.is_turned:
+            is_reverse ^= (direction >> 1) == place.connection - 1
+        return np.asarray(is_reverse)
 
     @cached_property
     def _arrived(self) -> tuple[Table, Times] | None:

@@ -14,6 +14,10 @@ def _reals(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
     return tuple(Column(name, "float64", doc, unit) for name, doc, unit in rows)
 
 
+def _counts(*rows: tuple[str, str]) -> tuple[Column, ...]:
+    return tuple(Column(name, "int64", doc, na=True) for name, doc in rows)
+
+
 _PLACE = _reals(
     ("lat_deg", "latitude, WGS 84, north positive", "degrees"),
     ("lon_deg", "longitude, WGS 84, east positive", "degrees"),
@@ -211,3 +215,54 @@ STRETCHES = Schema(
     ),
 )
 """Bad segments of a drive with cost and cause, by descending cost."""
+
+SECONDS = Schema(
+    "seconds",
+    (
+        Column("time_ns", "int64", "begin of the second, a full second of UTC", "ns since 1970"),
+        *_reals(
+            (
+                "throughput_bps",
+                "TCP payload of all connections in both directions, or throughput that the phone logged",
+                "bit/s",
+            ),
+            ("throughput_forward_bps", "its part from the initiators of connections; null without a capture", "bit/s"),
+            ("throughput_reverse_bps", "its part from the responders; null without a capture", "bit/s"),
+            ("rtt_ns", "median of the RTT samples of the explained transfer that ended in this second", "ns"),
+        ),
+        *_counts(
+            ("rtt_samples", "number of these RTT samples; null if not analysed"),
+            ("sent", "segments of the explained transfer sent in this second; null if their loss is unknown"),
+            ("lost", "number of these segments that were lost"),
+        ),
+        Column("limited_by", "U", "limit with the longest time (docs/limits.md); null if unknown"),
+        Column("part", "U", "subtype of the limit"),
+        Column(
+            "cause",
+            "U",
+            "what the radio log shows as the cause of the limit: coverage, interference, handover, technology, load, "
+            "or radio-normal; null if unknown",
+        ),
+        Column("rat", "U", "technology: LTE, NR, ..."),
+        Column("plmn", "U", "network, MCC and MNC"),
+        *_counts(
+            ("cell_id", "cell identity of the serving cell"),
+            ("physical_cell_id", "PCI, primary scrambling code, or BSIC"),
+            ("channel", "ARFCN, UARFCN, EARFCN or NR-ARFCN"),
+        ),
+        *_reals(
+            ("rsrp_dbm", "mean of the readings in this second, else the last reading if at most 5 s old", "dBm"),
+            ("rsrq_db", "as rsrp_dbm", "dB"),
+            ("sinr_db", "as rsrp_dbm", "dB"),
+            ("rscp_dbm", "as rsrp_dbm", "dBm"),
+            ("rssi_dbm", "as rsrp_dbm", "dBm"),
+            ("lat_deg", "latitude at the middle of the second, WGS 84", "degrees"),
+            ("lon_deg", "longitude at the middle of the second, WGS 84", "degrees"),
+            ("heading_deg", "course over ground; null while the device does not move", "degrees"),
+            ("distance_m", "distance along the route", "m"),
+        ),
+        Column("handover", "bool", "whether the cell changed within the next second or the last three seconds"),
+        Column("wanted", "bool", "whether the phone's test program transferred data; null if not logged"),
+    ),
+)
+"""A second of a session, in order of time: throughput, limit, radio and place."""

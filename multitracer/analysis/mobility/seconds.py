@@ -127,11 +127,11 @@ def seconds_of(drive: DriveSeries) -> Seconds:
     """
     begin = _grid(drive)
     end = begin + NS_PER_S
-    rate = np.full(len(begin), np.nan) if drive.throughput is None else _mean(drive.throughput, begin)
+    rate = np.full(len(begin), np.nan) if drive.throughput is None else mean_of(drive.throughput, begin)
     limit, wanted = _limits(drive.limits, begin, end)
     if drive.limits is None and drive.wanted is not None:
         with np.errstate(invalid="ignore"):
-            wanted = _mean(drive.wanted, begin) > 0
+            wanted = mean_of(drive.wanted, begin) > 0
     serving = drive.cell_visits.serving
     generation = _held(serving.time_ns, serving.generation, begin)
     blank = _blank(serving)
@@ -191,7 +191,8 @@ def _grid(drive: DriveSeries) -> Times:
     return np.arange(first, last + 1, dtype=np.int64) * NS_PER_S
 
 
-def _mean(series: Steps, begin: Times) -> Array:
+def mean_of(series: Steps, begin: Times) -> Array:
+    """Return the mean of a rate in each second; NaN where it covers less than half of the second."""
     mean, covered = series.mean(begin, begin + NS_PER_S)
     return np.asarray(np.where(covered >= _MIN_COVERED, mean, np.nan))
 

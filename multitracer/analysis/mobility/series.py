@@ -107,7 +107,9 @@ class Steps:
         return mean, np.where(high > low, seconds / np.where(high > low, high - low, 1.0), 0.0)
 
 
-def payload_rate(time_ns: Times, payload_bytes: Numbers, *, step_ns: int = NS_PER_S) -> Steps | None:
+def payload_rate(
+    time_ns: Times, payload_bytes: Numbers, *, step_ns: int = NS_PER_S, of: Mask | None = None
+) -> Steps | None:
     """Return the rate of TCP payload in a capture, both directions, per interval; None without a time.
 
     Parameters
@@ -116,6 +118,8 @@ def payload_rate(time_ns: Times, payload_bytes: Numbers, *, step_ns: int = NS_PE
         Of its segments; segments without a time or a payload do not count.
     step_ns : int
         Length of an interval.
+    of : ndarray of bool, shape (n_segments,), optional
+        The segments that count; the intervals are those of all segments, so that rates of parts add up.
 
     Returns
     -------
@@ -129,7 +133,8 @@ def payload_rate(time_ns: Times, payload_bytes: Numbers, *, step_ns: int = NS_PE
     number = (time_ns[rows] - first_ns) // step_ns
     if int(number.max()) * step_ns > _LONGEST_S * NS_PER_S:
         return None
-    payload = np.bincount(number, weights=payload_bytes[rows])
+    counted = payload_bytes[rows] if of is None else payload_bytes[rows] * of[rows]
+    payload = np.bincount(number, weights=counted)
     edges = first_ns + np.arange(len(payload)) * step_ns
     return Steps(edges, payload * BITS_PER_BYTE * (NS_PER_S / step_ns), step_ns)
 
