@@ -15,6 +15,7 @@ from multitracer.api.tables import SessionTables, of_capture
 from multitracer.diagnosis.largest import explain_largest, utilization_table
 from multitracer.recording.cut import cut_recording
 from multitracer.recording.efficiency import efficiency_table
+from multitracer.recording.places import places_of
 from multitracer.recording.read import Need, read
 from multitracer.recording.window import Window, moment_of, within_both
 from multitracer.report.base_map import base_map_of
@@ -102,8 +103,9 @@ class Session(SessionTables, SessionFigures):
     """A session that was read and analysed.
 
     Tables are properties. Results of one connection are methods: `connection` is the number of the connection
-    in the session, by default of the connection with the most unique bytes; `reverse` is False for data of
-    the initiator, True for data of the responder, by default the direction with more unique bytes.
+    in the session, by default of the connection with the most unique bytes, as it was captured nearest to the
+    sender of these bytes; `reverse` is False for data of the initiator, True for data of the responder, by
+    default the direction with more unique bytes.
     """
 
     def __len__(self) -> int:
@@ -152,57 +154,93 @@ class Session(SessionTables, SessionFigures):
     # --- one connection ---
 
     def tcp_segments(self, connection: int | None = None) -> pd.DataFrame:
-        """Return the segments of one connection, with the analysis results of each segment.
+        """Return the segments of one connection, by default as captured nearest to the sender of most data.
+
+        Parameters
+        ----------
+        connection : int, optional
+            Number of a connection, which also chooses the capture point.
 
         Returns
         -------
         DataFrame
-            `mt.columns("tcp_segments")` lists the columns.
+            A row for each segment of both directions, with its analysis results; `mt.columns("tcp_segments")`
+            lists the columns. `attrs["connection"]` is the number of the connection.
 
         Examples
         --------
         >>> upload = session.tcp_segments()
         >>> int(upload.query("not reverse")["new_bytes"].sum())
         6000008
+        >>> set(mt.open("sample_traces/download").tcp_segments()["host"])
+        {'fixed'}
         """
-        capture, n = self._recording.chosen(connection)
-        return framed(TCP_SEGMENTS, [of_capture(capture, capture.analysis.tcp_segments(n))])
+        capture, n = self._chosen(connection)
+        frame = framed(TCP_SEGMENTS, [of_capture(capture, capture.analysis.tcp_segments(n))])
+        frame.attrs["connection"] = capture.offset + n
+        return frame
 
     def rtt(self, connection: int | None = None) -> pd.DataFrame:
-        """Return the RTT samples of a connection; the column `provenance` gives the method of each sample.
+        """Return the RTT samples of a connection, by default as captured nearest to the sender of most data.
+
+        Parameters
+        ----------
+        connection : int, optional
+            Number of a connection, which also chooses the capture point.
 
         Returns
         -------
         DataFrame
-            `mt.columns("rtt_samples")` lists the columns. `attrs["absent"]` gives the reason why a direction
-            (key: `reverse`) has no samples: a capture near the receiver can only measure the receiver's
-            delay.
+            A row for each sample of both directions; `mt.columns("rtt_samples")` lists the columns, of which
+            `provenance` names the method. `attrs["connection"]` is the number of the connection, and
+            `attrs["absent"]` gives the reason why a direction (key: `reverse`) has no samples: a capture near
+            the receiver can only measure the receiver's delay.
 
         Examples
         --------
         >>> sorted(set(session.rtt()["provenance"]))
         ['exact ack', 'sack', 'timestamp']
+        >>> download = mt.open("sample_traces/download")
+        >>> len(download.rtt()) == len(download.rtt(2)) > len(download.rtt(1))
+        True
         """
-        capture, n = self._recording.chosen(connection)
+        capture, n = self._chosen(connection)
         frame = framed(RTT_SAMPLES, [of_capture(capture, capture.analysis.rtt_samples(n))])
         words = {int(each): each.name.replace("_", " ").lower() for each in Provenance}
         samples = frame.assign(provenance=frame["provenance"].map(words))
-        samples.attrs = frame.attrs | {"absent": _without_round_trips(capture, n)}
+        samples.attrs = frame.attrs | {"connection": capture.offset + n, "absent": _without_round_trips(capture, n)}
         return samples
 
     def series(self, connection: int | None = None, *, reverse: bool | None = None) -> dict[str, pd.DataFrame]:
-        """Return all series of a connection by label (docs/figures.md): time_ns (link time) and value.
+        """Return the series of a connection at the sender of its data (`TcpSnd_*`) and elsewhere, by label.
 
-        Without a capture, the result has the series of radio and position. `attrs` of each series contain
-        unit, source and meaning.
+        docs/figures.md lists the labels: `TcpRcv_*` are at the receiver, `Rlp*` of the link, `Radio_*` and
+        `Gps_*` of the phone. `*_goodput` and `*_throughput` are moving averages in bit/s; `seconds` has rates
+        by second. Without a capture, the result has the series of radio and position.
+
+        Parameters
+        ----------
+        connection : int, optional
+            Number of a connection at any capture point; the series are at its sender and receiver all the same.
+        reverse : bool, optional
+            Whose data: False the initiator's, True the responder's; by default the direction with more bytes.
+
+        Returns
+        -------
+        dict of str to DataFrame
+            Each with `time_ns` (link time) and `value`, in order of time; `attrs` contain unit, source and
+            meaning.
 
         Examples
         --------
         >>> session.series()["TcpSnd_cwnd"].attrs["unit"]
         'bytes'
+        >>> session.series()["TcpRcv_goodput"].attrs["doc"]
+        'new payload per second over ... s, by arrival'
         """
         if self._recording.captures or connection is not None:
-            tables = self._transfer(connection, reverse).series
+            transfer = self._transfer(connection, reverse)
+            tables = transfer.series | transfer.rates
         else:
             tables = self._radio_context.series
         frames = {label: table.to_pandas() for label, table in tables.items()}
@@ -226,6 +264,14 @@ class Session(SessionTables, SessionFigures):
         frame = transfer.phases.to_pandas()
         frame.attrs = {"columns": explained(transfer.phases.schema, source=transfer.at_sender.capture.point.name)}
         return frame
+
+    def _chosen(self, connection: int | None) -> tuple[Capture, int]:
+        """Return a connection as numbered in its capture; the default is nearest to the sender of most data."""
+        capture, number = self._recording.chosen(connection)
+        if connection is not None:
+            return capture, number
+        near, _ = places_of(self._recording, capture, number)
+        return near.capture, near.connection
 
     # --- answers ---
 

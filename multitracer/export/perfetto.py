@@ -26,14 +26,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis import SegmentKind
-from multitracer.analysis.series.labelled import in_link_time, series_table, stretched
-from multitracer.analysis.series.throughput import delivered, goodput
+from multitracer.analysis.series.labelled import stretched
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause, evidence_words, word
 from multitracer.captured import Flag
 from multitracer.export.explained import answer, short_name
-from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA, NOT_A_TIME
-from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count, printable
 
 if TYPE_CHECKING:
@@ -224,7 +221,8 @@ _EVENTS = re.compile(r"Rlp(Snd|Rcv)_(xoff|xon|rst)")
 def write_counters(trace: Trace, transfer: Transfer, bounds_ns: Bounds) -> None:
     """Write a counter track for each series of the transfer, within bounds of link time."""
     series = transfer.series
-    for label, table in (_rates(transfer) | series).items():
+    goodput = [("goodput", table) for label, table in transfer.rates.items() if label.endswith("_goodput")]
+    for label, table in (dict(goodput[:1]) | series).items():  # the first one is at the sender
         if _PLACES.fullmatch(label) is None:
             _write_counter(trace, label, table.within(*bounds_ns))
     for label, table in series.items():
@@ -248,23 +246,6 @@ def _write_counter(trace: Trace, label: str, table: Table) -> None:
             table["time_ns"][cut][chosen].tolist(), table["value"][cut][chosen].tolist(), strict=True
         ):
             trace.count(track, time_ns, value)
-
-
-def _rates(transfer: Transfer) -> dict[str, Table]:
-    """Return the series of the rate of new bytes, in link time."""
-    is_arrival = transfer.vantage is Vantage.NEAR_RECEIVER
-    rates = (goodput if is_arrival else delivered)(transfer.sender, reverse=transfer.reverse)
-    window_s = rates.provenance["window_ns"] * transfer.speed / NS_PER_S
-    seen = "arrival" if is_arrival else "ACKs and SACKs"
-    series = series_table(
-        "goodput",
-        rates["time_ns"],
-        rates["bytes_per_s"] * BITS_PER_BYTE / transfer.speed,
-        unit="bit/s",
-        doc=f"new payload per second over {window_s:.3g} s, by {seen}",
-    )
-    origin_ns = transfer.at_sender.capture.tables.first_ns or 0
-    return {"goodput": in_link_time(series, speed=transfer.speed, origin_ns=origin_ns)} if len(series) else {}
 
 
 class Lanes:

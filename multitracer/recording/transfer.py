@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from multitracer.analysis.sender_state import phases_of_packets, phases_of_state
 from multitracer.analysis.series.labelled import (
     in_link_time,
     packet_series,
+    rate_series,
     receiver_link_series,
     receiver_series,
     rtt_series,
@@ -515,14 +516,28 @@ class Transfer:
         if not is_at_receiver:
             samples = self.at_sender.capture.analysis.rtt_samples(self.at_sender.connection)
             series |= rtt_series(samples, reverse=self.reverse)
-        if prefix := _PREFIXES.get(self.vantage):
-            named = {label.replace("TcpSnd_", prefix): table for label, table in series.items()}
-            series = {
-                label: Table(table.schema, table.columns, table.provenance | {"label": label})
-                for label, table in named.items()
-            }
-        series |= self.receiver_series() | self.state_series() | self.link
-        series |= self.radio_context.series if self.radio_context else {}
+        series = self._named(series) | self.receiver_series() | self.state_series() | self.link
+        return self._in_link_time(series | (self.radio_context.series if self.radio_context else {}))
+
+    @cached_property
+    def rates(self) -> dict[str, Table]:
+        """Goodput and throughput in bit/s (SERIES) by label, where `sender` was captured first; in link time."""
+        at: Literal["Snd", "Rcv"] = "Rcv" if self.vantage is Vantage.NEAR_RECEIVER else "Snd"
+        series = self._named(rate_series(self.sender, reverse=self.reverse, at=at, speed=self.speed))
+        if self.clock is not None:
+            series |= rate_series(self.clock.table, reverse=self.reverse, at="Rcv", speed=self.speed)
+        return self._in_link_time(series)
+
+    def _named(self, series: dict[str, Table]) -> dict[str, Table]:
+        """Return series of `sender` with labels that name the place of its capture."""
+        prefix = _PREFIXES.get(self.vantage, "TcpSnd_")
+        named = {label.replace("TcpSnd_", prefix): table for label, table in series.items()}
+        return {
+            label: Table(table.schema, table.columns, table.provenance | {"label": label})
+            for label, table in named.items()
+        }
+
+    def _in_link_time(self, series: dict[str, Table]) -> dict[str, Table]:
         origin_ns = self.at_sender.capture.tables.first_ns or 0
         return {k: in_link_time(s, speed=self.speed, origin_ns=origin_ns) for k, s in series.items()}
 

@@ -68,6 +68,16 @@ def test_segments_of_one_connection(bundled: mt.Session) -> None:
         bundled.tcp_segments(7)
 
 
+def test_round_trips_and_segments_of_a_download_are_those_at_its_sender(sample_session: Path) -> None:
+    """The capture of the client, which comes first, has 4 RTT samples; that of the server has those of the data."""
+    download = mt.open(sample_session.parent / "download")
+    rtt, segments = download.rtt(), download.tcp_segments()
+    assert rtt.attrs["connection"] == segments.attrs["connection"] == 2
+    assert set(rtt["host"]) == set(segments["host"]) == {"fixed"}
+    assert len(rtt) == len(download.rtt(2)) > 50 * len(download.rtt(1)) > 0
+    assert set(download.tcp_segments(1)["host"]) == {"mobile"}, "a number chooses the capture, too"
+
+
 def test_figure(bundled: mt.Session) -> None:
     figure = bundled.time_sequence()
     assert isinstance(figure, go.Figure)
@@ -135,6 +145,18 @@ def test_layers_of_a_connection(bundled: mt.Session) -> None:
     assert {"phase", "begin_ns", "reconstructed"} <= set(bundled.phases())
     below = bundled.stacked(offset_bytes=500_000)
     assert min(next(t for t in below.data if t.name == "TcpRcv_data").y) < -400_000
+
+
+def test_series_have_goodput_and_throughput_at_both_ends(bundled: mt.Session, sample_session: Path) -> None:
+    series = bundled.series()
+    sent, arrived = series["TcpSnd_throughput"], series["TcpRcv_goodput"]
+    assert sent.attrs["unit"] == arrived.attrs["unit"] == "bit/s"
+    for label, payload_bytes in (("TcpSnd_throughput", 6_100_000), ("TcpRcv_goodput", 6_000_008)):
+        duration_s = series[label]["time_ns"].diff().shift(-1).dt.total_seconds()
+        delivered_bytes = (series[label]["value"] * duration_s).sum() / 8
+        assert delivered_bytes == pytest.approx(payload_bytes, rel=0.02), label
+    download = mt.open(sample_session.parent / "download").series()
+    assert {"TcpSnd_goodput", "TcpRcv_goodput"} <= set(download)
 
 
 def test_what_the_link_logged(shared_runs: SharedRuns) -> None:

@@ -23,10 +23,12 @@ from multitracer.analysis.kind import SegmentKind
 from multitracer.analysis.mobility.serving import is_serving
 from multitracer.analysis.sender_state import applied
 from multitracer.analysis.series.rtt import Provenance, reconstruct_rto
+from multitracer.analysis.series.throughput import delivered, throughput
+from multitracer.analysis.series.throughput import goodput as new_payload
 from multitracer.protocols.sock_diag import ReadBy
 from multitracer.schemas.sender import JOINED_STATE, SERIES
 from multitracer.tables import NA, NOT_A_TIME, Table
-from multitracer.units import NS_PER_S
+from multitracer.units import BITS_PER_BYTE, NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.analysis.mobility.route import Route
@@ -123,6 +125,46 @@ def _origin(segments: Table, *, reverse: bool) -> int:
         return int(segments["seq"][own[0]]) - int(segments["seq_bytes"][own[0]])
     back = np.flatnonzero(segments["ack_bytes"] != NA)
     return int(segments["ack"][back[0]]) - int(segments["ack_bytes"][back[0]]) if len(back) else 0
+
+
+def rate_series(segments: Table, *, reverse: bool, at: Literal["Snd", "Rcv"], speed: float = 1.0) -> dict[str, Table]:
+    """Return goodput and throughput at one capture point: moving averages, each value from its time on.
+
+    Parameters
+    ----------
+    segments : Table
+        TCP_SEGMENTS of one connection.
+    reverse : bool
+        False: the initiator's data; True: the responder's.
+    at : "Snd" or "Rcv"
+        Whether this is the capture of the sender, where ACKs and SACK blocks report what got through, or of the
+        receiver.
+    speed : float
+        Number of link seconds in a recorded second; rates are per link second.
+
+    Returns
+    -------
+    dict of str to Table
+        SERIES by label, in bit/s and recorded time; empty without data.
+    """
+    timed = segments["time_ns"] != NOT_A_TIME
+    segments = segments if timed.all() else segments.take(timed)
+    got_through = (delivered, "by ACKs and SACKs") if at == "Snd" else (new_payload, "by arrival")
+    series = {}
+    for name, (rate_of, seen) in (("goodput", got_through), ("throughput", (throughput, "each copy counts"))):
+        rates = rate_of(segments, reverse=reverse)
+        window_s = rates.provenance["window_ns"] * speed / NS_PER_S
+        payload = "new payload" if name == "goodput" else "captured payload"
+        table = series_table(
+            f"Tcp{at}_{name}",
+            rates["time_ns"],
+            rates["bytes_per_s"] * (BITS_PER_BYTE / speed),
+            unit="bit/s",
+            doc=f"{payload} per second over {window_s:.3g} s, {seen}",
+        )
+        if len(table):
+            series[f"Tcp{at}_{name}"] = table
+    return series
 
 
 def rtt_series(samples: Table, *, reverse: bool) -> dict[str, Table]:
