@@ -12,7 +12,26 @@ import warnings
 
 __version__ = "0.1.0"
 
-_LAZY = {
+_ENUMS = {
+    "Close": "multitracer.schemas.tcp",
+    "Flag": "multitracer.captured",
+    "GoodputBy": "multitracer.schemas.tcp",
+    "HandoverKind": "multitracer.schemas.signalling",
+    "Initiator": "multitracer.schemas.tcp",
+    "Limit": "multitracer.diagnosis.limits.names",
+    "RadioCause": "multitracer.diagnosis.limits.names",
+    "ReadBy": "multitracer.protocols.sock_diag",
+    "RoundTrips": "multitracer.schemas.tcp",
+    "SegmentKind": "multitracer.analysis.kind",
+    "TcpCaState": "multitracer.protocols.sock_diag",
+    "TcpEvent": "multitracer.protocols.sock_diag",
+    "TcpPhase": "multitracer.analysis.sender_state",
+    "TcpState": "multitracer.protocols.sock_diag",
+    "Vantage": "multitracer.schemas.tcp",
+    "WindowScaleBy": "multitracer.schemas.tcp",
+}
+"""The enumerations of the codes and words in columns, and their modules."""
+_LAZY = _ENUMS | {
     "MultiTracerError": "multitracer.errors",
     "Session": "multitracer.api.session",
     "columns": "multitracer.api.frames",
@@ -33,8 +52,24 @@ _RENAMED = {
 """Deprecated names of versions before 0.2, and their replacements; they are removed in 0.3."""
 
 __all__ = [
+    "Close",
+    "Flag",
+    "GoodputBy",
+    "HandoverKind",
+    "Initiator",
+    "Limit",
     "MultiTracerError",
+    "RadioCause",
+    "ReadBy",
+    "RoundTrips",
+    "SegmentKind",
     "Session",
+    "TcpCaState",
+    "TcpEvent",
+    "TcpPhase",
+    "TcpState",
+    "Vantage",
+    "WindowScaleBy",
     "__version__",
     "columns",
     "compare",

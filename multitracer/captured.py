@@ -7,7 +7,16 @@ from enum import IntEnum, IntFlag
 
 
 class Flag(IntFlag):
-    """TCP flags as in the header (RFC 9293, section 3.1; RFC 3540 for NS)."""
+    """TCP flags as in the header (RFC 9293, section 3.1; RFC 3540 for NS).
+
+    Examples
+    --------
+    >>> segments = session.tcp_segments()
+    >>> int(((segments["flags"] & mt.Flag.SYN) > 0).sum())
+    2
+    """
+
+    __iter__ = None  # type: ignore[assignment]  # pandas takes what iterates for a column, not for a number
 
     FIN = 0x01
     SYN = 0x02

@@ -18,7 +18,16 @@ _EXCERPT_BYTES = 60
 
 
 class MultiTracerError(Exception):
-    """Base class of all exceptions of MultiTracer."""
+    """Base class of all exceptions of MultiTracer.
+
+    Examples
+    --------
+    >>> try:
+    ...     mt.open("missing.pcap")
+    ... except mt.MultiTracerError as error:
+    ...     print(error)
+    missing.pcap: ...
+    """
 
 
 class FormatError(MultiTracerError, ValueError):

@@ -6,7 +6,16 @@ from enum import IntFlag
 
 
 class SegmentKind(IntFlag):
-    """Bits of the column `kind` in tcp_segments; docs/analysis.md defines them."""
+    """Bits of the column `kind` in tcp_segments; docs/analysis.md defines them.
+
+    Examples
+    --------
+    >>> segments = session.tcp_segments()
+    >>> int(((segments["kind"] & mt.SegmentKind.RETRANSMISSION) > 0).sum())
+    83
+    """
+
+    __iter__ = None  # type: ignore[assignment]  # pandas takes what iterates for a column, not for a number
 
     DATA = 0x0001
     RETRANSMISSION = 0x0002

@@ -493,7 +493,13 @@ def _handshake_mss(directions: Table, connection: int) -> int | None:
 
 
 class TcpPhase(IntEnum):
-    """The phases of TCP_PHASES."""
+    """The phases of TCP_PHASES.
+
+    Examples
+    --------
+    >>> mt.TcpPhase(session.phases()["phase"].iloc[0]).name
+    'SLOW_START'
+    """
 
     SLOW_START = 1
     CONGESTION_AVOIDANCE = 2

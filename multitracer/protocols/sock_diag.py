@@ -51,7 +51,13 @@ class SocketTimer(IntEnum):
 
 
 class TcpState(IntEnum):
-    """States of a socket as Linux numbers them (include/net/tcp_states.h)."""
+    """States of a socket as Linux numbers them (include/net/tcp_states.h).
+
+    Examples
+    --------
+    >>> mt.TcpState(session.tcp_state["state"].iloc[0]).name
+    'SYN_SENT'
+    """
 
     ESTABLISHED = 1
     SYN_SENT = 2
@@ -69,7 +75,13 @@ class TcpState(IntEnum):
 
 
 class TcpCaState(IntEnum):
-    """The sender's state of loss recovery (enum tcp_ca_state, linux/tcp.h)."""
+    """The sender's state of loss recovery (enum tcp_ca_state, linux/tcp.h).
+
+    Examples
+    --------
+    >>> bool((session.tcp_state["ca_state"] == mt.TcpCaState.RECOVERY).any())
+    True
+    """
 
     OPEN = 0
     DISORDER = 1
@@ -83,7 +95,13 @@ class TcpCaState(IntEnum):
 
 
 class ReadBy(IntEnum):
-    """How a row of tcp_state was recorded."""
+    """How a row of tcp_state was recorded.
+
+    Examples
+    --------
+    >>> mt.ReadBy(session.tcp_state["method"].iloc[0]).name
+    'TCP_INFO'
+    """
 
     TCP_INFO = 1
     """Polled: the state at some time between read_before and read_after."""
@@ -96,7 +114,13 @@ class ReadBy(IntEnum):
 
 
 class TcpEvent(IntEnum):
-    """The events of tcp_events."""
+    """The events of tcp_events.
+
+    Examples
+    --------
+    >>> int((session.tcp_events["event"] == mt.TcpEvent.RETRANSMISSION).sum())
+    83
+    """
 
     RETRANSMISSION = 1
     CA_STATE = 2

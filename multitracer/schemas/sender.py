@@ -34,7 +34,7 @@ TCP_STATE = Schema(
         *_numbers(
             ("inode", "inode of the socket; NA if unknown or no process holds it", ""),
             ("state", "TcpState, as Linux numbers it", ""),
-            ("ca_state", "CaState: 0 open, 1 disorder, 2 CWR, 3 recovery, 4 loss", ""),
+            ("ca_state", "TcpCaState: 0 open, 1 disorder, 2 CWR, 3 recovery, 4 loss", ""),
             ("snd_mss_bytes", "payload of a full segment", "bytes"),
             ("cwnd_segments", "congestion window as Linux counts it", ""),
             ("cwnd_bytes", "cwnd_segments x snd_mss_bytes, or as read where bytes are logged", "bytes"),
@@ -85,7 +85,7 @@ TCP_EVENTS = Schema(
         *_ENDPOINTS,
         *_numbers(
             ("state", "TcpState, if the trace point has it", ""),
-            ("ca_state", "CaState entered", ""),
+            ("ca_state", "TcpCaState entered", ""),
             ("left_host", "1 if a retransmission was handed to the link, 0 if the host dropped it", ""),
         ),
     ),
@@ -110,7 +110,7 @@ TCP_PHASES = Schema(
         Column("begin_after_ns", "int64", "when the phase before was last seen", "ns since 1970"),
         Column("begin_ns", "int64", "when this phase was first seen", "ns since 1970"),
         Column("end_ns", "int64", "when it was last seen, or the next phase first", "ns since 1970"),
-        Column("phase", "uint8", "analysis.sender.phases.Phase"),
+        Column("phase", "uint8", "TcpPhase: 1 slow start, 2 congestion avoidance, 3 reduction, 4 recovery, 5 loss"),
         Column("reconstructed", "bool", "True: concluded from packets; False: from the kernel's variables"),
     ),
 )

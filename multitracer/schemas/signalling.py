@@ -21,7 +21,14 @@ _CELL_COLUMNS = (
 
 
 class HandoverKind(StrEnum):
-    """Kinds of change of a serving cell; the values of `kind` in HANDOVERS."""
+    """Kinds of change of a serving cell; the values of `kind` in HANDOVERS.
+
+    Examples
+    --------
+    >>> drive = mt.open("sample_traces/rehearsed-drive")
+    >>> set(drive.handovers["kind"]) == {mt.HandoverKind.CHANGE}
+    True
+    """
 
     HANDOVER = "handover"
     """The network ordered a change; also to another channel within one cell (TS 36.331, 5.3.5.4)."""

@@ -11,7 +11,13 @@ from multitracer.schemas.schema import SACK_BLOCKS, SEGMENTS, Column, Schema
 
 
 class Vantage(IntEnum):
-    """Position of a capture point, as seen from one direction of a connection."""
+    """Position of a capture point, as seen from one direction of a connection.
+
+    Examples
+    --------
+    >>> [mt.Vantage(each).name for each in session.directions["vantage"].head(2)]
+    ['NEAR_SENDER', 'NEAR_RECEIVER']
+    """
 
     UNKNOWN = 0
     NEAR_SENDER = 1
@@ -28,7 +34,13 @@ _OPPOSITE = {Vantage.NEAR_SENDER: Vantage.NEAR_RECEIVER, Vantage.NEAR_RECEIVER: 
 
 
 class GoodputBy(IntEnum):
-    """How the goodput of a direction was measured, or why it is unknown."""
+    """How the goodput of a direction was measured, or why it is unknown.
+
+    Examples
+    --------
+    >>> mt.GoodputBy(session.directions["goodput_by"].iloc[0]).words
+    'acknowledged'
+    """
 
     NO_DATA = 0
     ACKNOWLEDGED = 1
@@ -61,7 +73,13 @@ _GOODPUT_WORDS = {
 
 
 class RoundTrips(IntEnum):
-    """Whether the round-trip times of a direction could be measured, or why they could not."""
+    """Whether the round-trip times of a direction could be measured, or why they could not.
+
+    Examples
+    --------
+    >>> mt.RoundTrips(session.directions["rtt_absent"].iloc[1]).words
+    'captured near the receiver, which cannot tell round trips from its own delay'
+    """
 
     MEASURED = 0
     NEAR_RECEIVER = 1
@@ -91,7 +109,13 @@ _ROUND_TRIP_WORDS = {
 
 
 class WindowScaleBy(IntEnum):
-    """How the window scale of a direction is known."""
+    """How the window scale of a direction is known.
+
+    Examples
+    --------
+    >>> mt.WindowScaleBy(session.directions["window_shift_by"].iloc[0]).name
+    'SYN'
+    """
 
     SYN = 0
     """Announced in the SYNs, or excluded by them."""
@@ -102,7 +126,13 @@ class WindowScaleBy(IntEnum):
 
 
 class Close(IntEnum):
-    """How a connection ended within a capture."""
+    """How a connection ended within a capture.
+
+    Examples
+    --------
+    >>> mt.Close(session.connections["close"].iloc[0]).name
+    'FIN_BOTH_WAYS'
+    """
 
     OPEN = 0
     FIN_ONE_WAY = 1
@@ -111,7 +141,13 @@ class Close(IntEnum):
 
 
 class Initiator(IntEnum):
-    """How the initiator of a connection was determined; without its handshake it is an assumption."""
+    """How the initiator of a connection was determined; without its handshake it is an assumption.
+
+    Examples
+    --------
+    >>> bool((session.connections["initiator_by"] == mt.Initiator.HANDSHAKE).all())
+    True
+    """
 
     HANDSHAKE = 0
     OTHER_CONNECTIONS = 1
@@ -226,7 +262,7 @@ TCP_SEGMENTS = SEGMENTS.extended(
     Column("new_bytes", "int32", "payload bytes seen for the first time", "bytes"),
     Column("flight_bytes", "int64", "outstanding in this row's data direction after it", "bytes"),
     Column("flight_sack_bytes", "int64", "the same less SACKed bytes", "bytes"),
-    Column("kind", "uint32", "bits of analysis.Kind"),
+    Column("kind", "uint32", "bits of SegmentKind"),
     Column("rtt_ns", "int64", "time to the ACK that ends exactly here, Karn's rule", "ns"),
     Column("rtt_timestamp_ns", "int64", "time to the ACK that echoes this segment's tsval first", "ns"),
 )

@@ -21,7 +21,14 @@ class _Named(IntEnum):
 
 
 class Limit(_Named):
-    """What limited a transfer at an instant; the rules are tried in this order."""
+    """What limited a transfer at an instant; the rules are tried in this order.
+
+    Examples
+    --------
+    >>> limits = session.limits()
+    >>> bool((limits["limit"] == mt.Limit.LINK.label).any())
+    True
+    """
 
     HANDSHAKE = 0
     """No data may be sent yet."""
@@ -149,7 +156,14 @@ STOPS = (Limit.OUTAGE, Limit.RECOVERY)
 
 
 class RadioCause(IntEnum):
-    """What the radio log shows as the cause of a limit."""
+    """What the radio log shows as the cause of a limit.
+
+    Examples
+    --------
+    >>> seconds = mt.open("sample_traces/rehearsed-drive").seconds()
+    >>> int((seconds["cause"] == mt.RadioCause.COVERAGE.label).sum())
+    25
+    """
 
     UNKNOWN = 0
     """Without a log, or without sufficient evidence."""
