@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     Source = Session | str | os.PathLike[str]
 
 
+_MOST_REASONS = 3
+"""Maximum number of pairs without a result that are listed with the reason."""
+
+
 class Correlation:
     """The statistical dependence between quantities at each lag.
 
@@ -49,7 +53,7 @@ class Correlation:
         Examples
         --------
         >>> drive = mt.open("sample_traces/rehearsed-drive")
-        >>> signal = mt.correlate(drive, with_=["sinr_db"], lags=(-2, 2), permutations=99)
+        >>> signal = mt.correlate(drive, with_=["sinr_db"], lags=(-2, 2), permutations=99, difference=True)
         >>> signal.table["lag_s"].tolist()
         [-2.0, -1.0, 0.0, 1.0, 2.0]
         """
@@ -64,7 +68,7 @@ class Correlation:
         Examples
         --------
         >>> drive = mt.open("sample_traces/rehearsed-drive")
-        >>> signal = mt.correlate(drive, with_=["sinr_db", "ecio_db"], permutations=99)
+        >>> signal = mt.correlate(drive, with_=["sinr_db", "ecio_db"], permutations=99, difference=True)
         >>> signal.peaks["reason"].tolist()
         ['', 'rehearsed-drive holds no value of radio.ecio_db']
         """
@@ -87,9 +91,10 @@ class Correlation:
     def __repr__(self) -> str:
         peaks = self._table.take(self._table["is_peak"])
         pairs = [f"{x} -> {y} at {lag:+g} s" for x, y, lag in zip(peaks["x"], peaks["y"], peaks["lag_s"], strict=True)]
-        reasons = dict.fromkeys(str(reason) for reason in self._table["reason"] if reason)
-        result = ", ".join(pairs) or f"no result: {'; '.join(reasons)}"
-        return f"<multitracer.Correlation: {printable(result)}>"
+        without = self._table.take(self._table["reason"] != "")
+        reasons = dict.fromkeys(f"{r['x']} -> {r['y']}: {r['reason']}" for r in without.rows())
+        shown = ", ".join([*pairs, *list(reasons)[:_MOST_REASONS]]) or "no result"
+        return f"<multitracer.Correlation: {printable(shown)}>"
 
 
 def correlate(  # noqa: PLR0913  # each is a choice that a result has to state

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from multitracer import tables, wtcp
@@ -18,12 +19,13 @@ from multitracer.errors import InputError
 from multitracer.schemas import application, link, mobility, radio, sender, signalling, tcp, transactions
 from multitracer.schemas.cross_layer import FAIRNESS, SHARES
 from multitracer.schemas.findings import COMPARED, FINDINGS, LIMITS, LINK_USE, SESSIONS_NMI, UTILIZATION
-from multitracer.tables import Column, Table
+from multitracer.tables import Column, Schema, Table
+from multitracer.words import as_html, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from multitracer.tables import Schema
+    from multitracer.tables import Array
 
 HOST = Column("host", "U128", "capture point or host of this row")
 
@@ -39,7 +41,53 @@ class HostTable(NamedTuple):
     """Offset to add to the connection numbers of the table."""
 
 
-def framed(schema: Schema, chunks: Sequence[HostTable], *, sort: str = "") -> pd.DataFrame:
+class ResultFrame(pd.DataFrame):
+    """A DataFrame that shows, below its rows, why values are missing.
+
+    `attrs["absent"]` has the reasons: by the name of a column, by direction (`reverse`), or as `ROWS` for a
+    table without rows. A reason is shown as long as what it explains is missing.
+    """
+
+    @property
+    def _constructor(self) -> type[ResultFrame]:
+        return ResultFrame
+
+    def __repr__(self) -> str:
+        return "\n".join([super().__repr__(), *(printable(each) for each in self._reasons())])
+
+    def _repr_html_(self) -> str | None:
+        shown: str | None = super()._repr_html_()  # type: ignore[misc]  # pandas-stubs do not know it
+        return None if shown is None else shown + "".join(f"<p>{as_html(each)}</p>" for each in self._reasons())
+
+    def _reasons(self) -> list[str]:
+        names: dict[str, list[str]] = {}
+        for name, reason in self.attrs.get("absent", {}).items():
+            if self._is_missing(name):
+                names.setdefault(reason, []).append(f"reverse={name}" if isinstance(name, bool) else name)
+        return [f"{_listed(each)}: {reason}" for reason, each in names.items()]
+
+    def _is_missing(self, name: object) -> bool:
+        if name == ROWS:
+            return not len(self)
+        if isinstance(name, bool):
+            return "reverse" in self and not bool((self["reverse"] == name).any())
+        return name in self and bool(self[name].isna().any())
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{', '.join(names[:_MOST_NAMES])}{more}"
+
+
+_MOST_NAMES = 6
+"""Maximum number of columns that are listed with one reason."""
+ROWS = "no rows"
+"""Key of the reason why a table has no rows."""
+
+
+def framed(
+    schema: Schema, chunks: Sequence[HostTable], *, sort: str = "", absent: Mapping[str, str] | None = None
+) -> ResultFrame:
     """Return the tables of several hosts as one DataFrame.
 
     Parameters
@@ -49,14 +97,31 @@ def framed(schema: Schema, chunks: Sequence[HostTable], *, sort: str = "") -> pd
     chunks : sequence of HostTable
     sort : str
         Column by which the rows are sorted; by default they are grouped by host.
+    absent : mapping of str to str, optional
+        Reasons for missing values by column, and for missing rows as `ROWS`.
     """
     frames = [_frame(chunk) for chunk in chunks]
-    complete = pd.concat(frames or [_frame(HostTable("", Table.empty(schema), ""))], ignore_index=True)
+    complete = ResultFrame(pd.concat(frames or [_frame(HostTable("", Table.empty(schema), ""))], ignore_index=True))
     if sort:
-        complete = complete.sort_values(sort, kind="stable", ignore_index=True)
+        complete = ResultFrame(complete.sort_values(sort, kind="stable", ignore_index=True))
     source = ", ".join(dict.fromkeys(chunk.source for chunk in chunks if chunk.source))
     complete.attrs = {"table": schema.name, "columns": explained([*schema, HOST], source=source)}
+    if absent:
+        complete.attrs["absent"] = dict(absent)
     return complete
+
+
+def of_columns(schema: Schema, columns: Mapping[str, Array | list[object]], *, source: str) -> ResultFrame:
+    """Return columns as a DataFrame: arrays as those of a Table, and lists in which a missing value is None."""
+    frame = ResultFrame({column.name: _series(column, columns[column.name]) for column in schema})
+    frame.attrs = {"table": schema.name, "columns": explained(schema, source=source)}
+    return frame
+
+
+def _series(column: Column, values: Array | list[object]) -> object:
+    if isinstance(values, list):
+        return pd.Series(values, dtype="boolean" if column.dtype == "bool" else "string")
+    return Table(Schema(column.name, (column,)), {column.name: values}).to_pandas()[column.name]
 
 
 def _frame(chunk: HostTable) -> pd.DataFrame:
@@ -75,7 +140,9 @@ def explained(columns: Iterable[Column], *, source: str) -> dict[str, dict[str, 
 
 
 def described(frame: pd.DataFrame, name: str, columns: Mapping[str, Column], *, source: str) -> pd.DataFrame:
-    """Add descriptions of the columns to a DataFrame without a schema, and return the DataFrame."""
+    """Return a DataFrame without a schema with text columns of one type, and with descriptions of the columns."""
+    texts = [name for name in frame if np.dtype(columns[str(name)].dtype).kind == "U"]
+    frame = frame.astype(dict.fromkeys(texts, "string"))  # also where all are missing
     frame.attrs = {"table": name, "columns": explained(columns.values(), source=source)}
     return frame
 
@@ -108,6 +175,7 @@ _SCHEMAS = (
     mobility.AROUND,
     mobility.AROUND_LIMITS,
     mobility.EPOCHS,
+    mobility.SECONDS,
     transactions.TRANSACTIONS,
     transactions.EFFICIENCY,
     wtcp.WTCP_FLOWS,

@@ -43,10 +43,15 @@ class Kept:
 
     @cached_property
     def _drive(self) -> Drive:
-        """The drive, with the diagnosis of its largest connection if the packets have times."""
+        """The session as a drive; without a phone, nothing is diagnosed for it."""
         here = Drive(self._radio_context)
-        if not here.phones or not len(self._recording) or self._transfer(None, None).without_time:
-            return here
+        return self._explained_drive if here.phones else here
+
+    @cached_property
+    def _explained_drive(self) -> Drive:
+        """The drive, with the diagnosis of its largest connection if the packets have times."""
+        if not len(self._recording) or self._transfer(None, None).without_time:
+            return Drive(self._radio_context)
         diagnosis = self._diagnosis(None, None)
         point = diagnosis.transfer.at_sender.host
         return Drive(RadioContext(self._recording, point, self._bounds_ns), diagnosis)

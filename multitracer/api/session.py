@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from multitracer.analysis.series.rtt import Provenance
 from multitracer.api.alignment import Alignment
 from multitracer.api.figures import SessionFigures
-from multitracer.api.frames import HostTable, explained, framed
+from multitracer.api.frames import ROWS, HostTable, ResultFrame, explained, framed
 from multitracer.api.tables import SessionTables, of_capture
 from multitracer.diagnosis.largest import explain_largest, utilization_table
 from multitracer.recording.cut import cut_recording
@@ -28,6 +26,8 @@ from multitracer.words import as_html, count, duration, moment, printable
 
 if TYPE_CHECKING:
     import os
+
+    import pandas as pd
 
     from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.recording.capture import Capture
@@ -106,6 +106,11 @@ class Session(SessionTables, SessionFigures):
     in the session, by default of the connection with the most unique bytes, as it was captured nearest to the
     sender of these bytes; `reverse` is False for data of the initiator, True for data of the responder, by
     default the direction with more unique bytes.
+
+    Examples
+    --------
+    >>> session
+    <multitracer.Session 'cellular_upload': 6 TCP connections, captured at mobile, fixed>
     """
 
     def __len__(self) -> int:
@@ -261,8 +266,11 @@ class Session(SessionTables, SessionFigures):
         False
         """
         transfer = self._transfer(connection, reverse)
-        frame = transfer.phases.to_pandas()
-        frame.attrs = {"columns": explained(transfer.phases.schema, source=transfer.at_sender.capture.point.name)}
+        frame = ResultFrame(transfer.phases.to_pandas())
+        frame.attrs = {
+            "columns": explained(transfer.phases.schema, source=transfer.at_sender.capture.point.name),
+            "absent": {ROWS: "captured at the receiver, which does not show what the sender's TCP did"},
+        }
         return frame
 
     def _chosen(self, connection: int | None) -> tuple[Capture, int]:
@@ -320,7 +328,8 @@ class Session(SessionTables, SessionFigures):
         """
         diagnosis = self.diagnose(connection, reverse=reverse)
         table = diagnosis.limited.table
-        frame = framed(table.schema, [HostTable(diagnosis.transfer.at_sender.host, table, "the diagnosis")])
+        host, absent = diagnosis.transfer.at_sender.host, {ROWS: "no log or capture shows what limited the transfer"}
+        frame = framed(table.schema, [HostTable(host, table, "the diagnosis")], absent=absent)
         frame.attrs |= {"view": diagnosis.limited.view.label, "total_s": diagnosis.limited.total_s}
         return frame
 
@@ -328,6 +337,7 @@ class Session(SessionTables, SessionFigures):
         """Return the use of the link's time during a transfer: class, seconds, and share of the total.
 
         The source is the log of the link. Without such a log, all seconds are NaN; use `limits` instead.
+        `attrs["columns"]` describes the columns.
 
         Examples
         --------
@@ -339,9 +349,11 @@ class Session(SessionTables, SessionFigures):
         """
         account = self.diagnose(connection, reverse=reverse).account
         rows = [(use.label, seconds, seconds / account.total_s) for use, seconds in account.seconds.items() if seconds]
-        frame = pd.DataFrame(rows, columns=["use", "seconds", "share"])
+        frame = ResultFrame(rows, columns=["use", "seconds", "share"])
+        no_log = "no log of the link at the sender of the data; `limits` has what packets show"
         frame.attrs = {
             "columns": explained(_ACCOUNT, source="the diagnosis"),
+            "absent": dict.fromkeys(("seconds", "share"), no_log),
             "total_s": account.total_s,
             "utilization": account.utilization,
             "inferred": False if account.is_logged else None,
@@ -366,7 +378,12 @@ class Session(SessionTables, SessionFigures):
         np.True_
         """
         table = utilization_table(explain_largest(self._recording)).within(*self._bounds_ns, column="begin_ns")
-        return framed(UTILIZATION, [HostTable("", table, "the diagnosis")])
+        absent = {
+            **dict.fromkeys(("utilization", "utilization_rounded_up_pct"), "no log of the link at the data's sender"),
+            "link_limited_share": "no log or capture shows what limited the transfer (view nowhere)",
+            ROWS: "no transfer with data and times",
+        }
+        return framed(UTILIZATION, [HostTable("", table, "the diagnosis")], absent=absent)
 
     def efficiency(self) -> pd.DataFrame:
         """Return how much of what arrived was needed, by transaction or else by transfer of TCP (paper 000).
@@ -383,7 +400,12 @@ class Session(SessionTables, SessionFigures):
         [0.99976, 1.0, 1.0]
         """
         table = efficiency_table(self._recording).within(*self._bounds_ns, column="begin_ns")
-        return framed(EFFICIENCY, [HostTable("", table, "captures, and transactions.csv")])
+        absent = {
+            "efficiency": "the receiver was not captured, or nothing arrived; see `evidence` of the row",
+            "efficiency_sent": "the sender was not captured; see `evidence` of the row",
+            ROWS: "neither a transaction nor a transfer with data",
+        }
+        return framed(EFFICIENCY, [HostTable("", table, "captures, and transactions.csv")], absent=absent)
 
     def align(self, *, reference: str | None = None) -> Alignment:
         """Return the relations of the session's clocks: offset, drift, error, steps (docs/clock.md).

@@ -13,17 +13,19 @@ import pandas as pd
 
 from multitracer.analysis.segments.segment_class import SegmentClass
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause, evidence_words, word
-from multitracer.api.frames import HOST, HostTable, described, framed
+from multitracer.api.frames import HOST, ROWS, HostTable, described, framed, of_columns
 from multitracer.api.kept import Kept
 from multitracer.diagnosis.drive import SEED
+from multitracer.diagnosis.seconds import absent_of, seconds_columns
 from multitracer.diagnosis.segment_verdicts import segment_verdicts
 from multitracer.errors import InputError
 from multitracer.recording.deliveries import wtcp_flows, wtcp_table
 from multitracer.recording.fair_shares import fair_shares
+from multitracer.recording.recording import NO_CAPTURE
 from multitracer.recording.transactions import transactions_of
 from multitracer.schemas.cross_layer import FAIRNESS, SHARES
 from multitracer.schemas.link import LINK_EVENTS, LINK_FRAMES
-from multitracer.schemas.mobility import AROUND, AROUND_LIMITS, CELLS, EPOCHS, JUDGED_HANDOVERS, STRETCHES
+from multitracer.schemas.mobility import AROUND, AROUND_LIMITS, CELLS, EPOCHS, JUDGED_HANDOVERS, SECONDS, STRETCHES
 from multitracer.schemas.radio import GAPS, MARKERS, POSITION, RADIO
 from multitracer.schemas.sender import TCP_EVENTS, TCP_STATE
 from multitracer.schemas.signalling import SIGNALLING
@@ -139,10 +141,17 @@ class LoggedTables(Kept):
         ['kind', 'source_cell_id', 'target_cell_id']
         """
         chunks = [HostTable(p.host, p.changes, ", ".join(p.paths)) for p in self._drive.phones]
-        return framed(JUDGED_HANDOVERS, chunks, sort="time_ns")
+        return framed(JUDGED_HANDOVERS, chunks, sort="time_ns", absent=self._no_phone)
 
     def handovers_with(self, *, minimum_stay_s: float) -> pd.DataFrame:
         """Return `handovers` with another minimum cell visit: after a shorter visit, a return is a ping-pong.
+
+        `mt.columns("judged_handovers")` lists the columns.
+
+        Parameters
+        ----------
+        minimum_stay_s : float
+            Minimum duration of a visit, s.
 
         Examples
         --------
@@ -165,7 +174,7 @@ class LoggedTables(Kept):
         True
         """
         chunks = [HostTable(p.host, self._drive.cells(p), ", ".join(p.paths)) for p in self._drive.phones]
-        return framed(CELLS, chunks)
+        return framed(CELLS, chunks, absent=self._no_phone)
 
     @cached_property
     def stretches(self) -> pd.DataFrame:
@@ -176,7 +185,7 @@ class LoggedTables(Kept):
         >>> session.stretches.empty
         True
         """
-        return framed(STRETCHES, [HostTable(self._phone, self._drive.stretches, "the drive")])
+        return framed(STRETCHES, [HostTable(self._phone, self._drive.stretches, "the drive")], absent=self._no_phone)
 
     @cached_property
     def around_handovers(self) -> pd.DataFrame:
@@ -187,7 +196,7 @@ class LoggedTables(Kept):
         >>> session.around_handovers.empty
         True
         """
-        return framed(AROUND, [HostTable(self._phone, self._drive.around[0], "the drive")])
+        return framed(AROUND, [HostTable(self._phone, self._drive.around[0], "the drive")], absent=self._no_phone)
 
     @cached_property
     def limits_around_handovers(self) -> pd.DataFrame:
@@ -198,7 +207,9 @@ class LoggedTables(Kept):
         >>> session.limits_around_handovers.empty
         True
         """
-        return framed(AROUND_LIMITS, [HostTable(self._phone, self._drive.around[1], "the drive")])
+        return framed(
+            AROUND_LIMITS, [HostTable(self._phone, self._drive.around[1], "the drive")], absent=self._no_phone
+        )
 
     def handover_epochs(self, of: str = "throughput", *, seed: int = SEED) -> pd.DataFrame:
         """Return a quantity by time since the handover, with 95 % intervals; `mt.columns("epochs")`.
@@ -222,6 +233,41 @@ class LoggedTables(Kept):
         0
         """
         return framed(EPOCHS, [HostTable(self._phone, self._drive.epochs(of, seed=seed), "the drive")])
+
+    def seconds(self) -> pd.DataFrame:
+        """Return each second of the session: throughput, RTT, loss, limit and its cause, radio and place.
+
+        Returns
+        -------
+        DataFrame
+            A row for each second of UTC, by the clock of the capture that the diagnosis rests on, in order of
+            time; `mt.columns("seconds")` lists the columns, which are those of the table `seconds` of a
+            campaign. `attrs["absent"]` gives the reason why a column has no value in this session.
+
+        Raises
+        ------
+        InputError
+            If the times of the session span more than eleven days.
+
+        Examples
+        --------
+        >>> drive = mt.open("sample_traces/rehearsed-drive").seconds()
+        >>> drive.groupby("limited_by")["throughput_bps"].median().idxmax()
+        'link'
+        >>> worst = drive.dropna(subset="throughput_bps").nsmallest(10, "throughput_bps")
+        >>> worst[["time_ns", "throughput_bps", "limited_by", "cause", "rsrp_dbm"]].shape
+        (10, 5)
+        """
+        drive = self._explained_drive
+        columns = seconds_columns(drive)
+        frame = of_columns(SECONDS, columns, source="the captures and logs of the session")
+        frame.attrs["absent"] = absent_of(drive, columns)
+        return frame
+
+    @property
+    def _no_phone(self) -> dict[str, str]:
+        """The reason why tables of the radio have no rows; empty with a phone."""
+        return {} if self._drive.phones else {ROWS: "no radio log of a phone"}
 
     @property
     def _phone(self) -> str:
@@ -288,6 +334,8 @@ class LoggedTables(Kept):
     def table(self, layer: str, name: str) -> pd.DataFrame:
         """Return a table from the logs of a layer; the table may be one that only a plug-in defines.
 
+        `attrs["columns"]` describes the columns.
+
         Parameters
         ----------
         layer : str
@@ -326,9 +374,11 @@ class LoggedTables(Kept):
         chunks = [
             HostTable(log.host, _within(table, self._bounds_ns), f"{log.path} ({log.format})") for log, table in logs
         ]
+        reason = f"no log of the session has rows of {schema.name}"
         if any(len(table) for _, table in logs) and not any(len(chunk.table) for chunk in chunks):
-            self._recording.warn_once(f"no row of {schema.name} lies between begin and end")
-        return framed(schema, chunks, sort=_time_column(schema))
+            reason = f"no row of {schema.name} lies between begin and end"
+            self._recording.warn_once(reason)
+        return framed(schema, chunks, sort=_time_column(schema), absent={ROWS: reason})
 
 
 def _time_column(schema: Schema) -> str:
@@ -354,20 +404,23 @@ _FILES = (
     Column("path", "U", "as it was named"),
     Column("format", "U", "as `multitracer formats` names it"),
     Column("variant", "U", "dialect of the format"),
-    Column("compression", "U", "gzip, zstd, xz or bzip2; None if plain"),
+    Column("compression", "U", "gzip, zstd, xz or bzip2; NA if plain"),
     Column("packets", "int64", "packets read"),
     Column("bytes", "int64", "bytes read, decompressed", "bytes"),
     Column("first_ns", "int64", "time of the first packet", "ns since 1970"),
     Column("last_ns", "int64", "time of the last packet", "ns since 1970"),
-    Column("damaged", "U", "what is wrong with it; None if nothing is"),
+    Column("damaged", "U", "what is wrong with it; NA if nothing is"),
 )
 _TRUST = (
     HOST,
-    Column("verdict", "U7", "good, caution or poor: how far the capture can be trusted"),
-    Column("code", "U", "stable name of the reason"),
+    Column("verdict", "U7", "good, caution or poor: how far the capture can be trusted; NA without a capture"),
+    Column("code", "U", "stable name of the reason for caution; NA if there is none"),
     Column("count", "int64", "how often it was seen"),
     Column("sentence", "U", "what it is and what it does to the numbers"),
 )
+
+
+_NO_REASON = (None, 0, "nothing in this capture is a reason for caution")
 
 
 class SessionTables(LoggedTables):
@@ -382,7 +435,7 @@ class SessionTables(LoggedTables):
 
     @cached_property
     def files(self) -> pd.DataFrame:
-        """The capture files and their properties, one row for each file.
+        """The capture files and their properties, one row for each file; `attrs["columns"]` describes them.
 
         Examples
         --------
@@ -457,18 +510,22 @@ class SessionTables(LoggedTables):
 
     @cached_property
     def trust(self) -> pd.DataFrame:
-        """All reasons for caution with the captures: host, verdict on the host, code, count and sentence.
+        """How far each capture can be trusted: host, verdict, and code, count and sentence of each reason.
+
+        A row for each reason for caution; a capture without any, and a session without captures, has one row
+        whose `code` is NA. `attrs["columns"]` describes the columns.
 
         Examples
         --------
-        >>> set(session.trust["verdict"]) <= {"good", "caution", "poor"}
-        True
+        >>> session.trust[["host", "verdict", "sentence"]].values.tolist()[0]
+        ['mobile', 'good', 'nothing in this capture is a reason for caution']
         """
-        reasons = [
-            (capture.point.name, capture.analysis.trust.verdict, note.code, note.count, note.sentence)
+        reasons: list[tuple[object, ...]] = [
+            (capture.point.name, capture.analysis.trust.verdict, *reason)
             for capture in self._recording.captures
-            for note in capture.analysis.trust.notes
+            for reason in [(n.code, n.count, n.sentence) for n in capture.analysis.trust.notes] or (_NO_REASON,)
         ]
+        reasons = reasons or [("", None, None, 0, NO_CAPTURE)]
         frame = pd.DataFrame(reasons, columns=[column.name for column in _TRUST])
         return described(frame, "trust", {c.name: c for c in _TRUST}, source="the captures")
 
@@ -498,6 +555,8 @@ class SessionTables(LoggedTables):
 
     def shares(self, *, step_s: float | None = None, reverse: bool | None = None) -> pd.DataFrame:
         """Return the share of the total rate of each TCP flow, by interval; parameters as in `fairness`.
+
+        `mt.columns("shares")` lists the columns.
 
         Examples
         --------

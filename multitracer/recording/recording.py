@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 MOST_SPEED = 1_000
 """Maximum speed of a link relative to real time: a recording that states a higher one is read with speed 1."""
-_NO_CAPTURE = "no packets were captured, so there is no number to trust"
+NO_CAPTURE = "no packets were captured, so there is no number to trust"
 _CANDIDATES = 10
 _STATE = attrgetter("st_size", "st_mtime_ns")
 """File attributes that show a change of a file."""
@@ -145,7 +145,7 @@ class Recording:
         notes = [(capture.point.name, note) for capture in self.captures for note in capture.analysis.trust.notes]
         return {
             "verdict": self.trust if self.captures else None,
-            "verdict_absent": None if self.captures else _NO_CAPTURE,
+            "verdict_absent": None if self.captures else NO_CAPTURE,
             "notes": [note.sentence for _, note in notes],
             "reasons": [
                 {
