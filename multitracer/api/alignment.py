@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from multitracer.api.frames import explained
+from multitracer.api.kept import lazy_property
 from multitracer.clock.model.edges import edges_table, mapping_table
 from multitracer.clock.model.relation import Clock, PlacementStatus
 from multitracer.words import as_html, printable
@@ -40,24 +40,40 @@ class Alignment:
 
     @property
     def reference(self) -> str:
-        """The reference clock, to which all other clocks are converted: HOST or HOST:DOMAIN."""
+        """The reference clock, to which all other clocks are converted: HOST or HOST:DOMAIN.
+
+        Examples
+        --------
+        >>> session.align(reference="fixed").reference
+        'fixed'
+        """
         return (
             self._clocks.reference.host if self._clocks.reference.domain == "realtime" else str(self._clocks.reference)
         )
 
-    @cached_property
+    @lazy_property
     def edges(self) -> pd.DataFrame:
         """All relations between two clocks, one row for each interval between clock steps.
 
         `mt.columns("clock_edges")`.
+
+        Examples
+        --------
+        >>> bool((session.align().edges["uncertainty_ns"] >= 0).all())
+        True
         """
         return self._frame(edges_table(self._clocks.graph.relations))
 
-    @cached_property
+    @lazy_property
     def mapping(self) -> pd.DataFrame:
         """The conversion of each clock to the reference, or the reason why there is none.
 
         `mt.columns("clock_mapping")`.
+
+        Examples
+        --------
+        >>> "offset_ns" in session.align().mapping
+        True
         """
         return self._frame(mapping_table(self._clocks.graph, self._clocks.reference))
 
@@ -94,16 +110,34 @@ class Alignment:
 
     @property
     def refused(self) -> list[str]:
-        """A sentence for each clock that could not be related, with the reason."""
+        """A sentence for each clock that could not be related, with the reason.
+
+        Examples
+        --------
+        >>> session.align().refused
+        []
+        """
         return list(self._clocks.graph.refused)
 
     @property
     def complaints(self) -> list[str]:
-        """A sentence for each fault of a clock, with the remedy."""
+        """A sentence for each fault of a clock, with the remedy.
+
+        Examples
+        --------
+        >>> session.align().complaints
+        []
+        """
         return [f"{each.code}: {each.sentence}. Repair: {each.repair}." for each in self._clocks.complaints]
 
     def figure(self) -> go.Figure:
-        """Return the figure of the clocks and the evidence behind each relation."""
+        """Return the figure of the clocks and the evidence behind each relation.
+
+        Examples
+        --------
+        >>> len(session.align().figure().data) > 0
+        True
+        """
         from multitracer.figures.alignment import alignment_figure  # noqa: PLC0415  # plotly, when it is drawn
 
         return alignment_figure(self._clocks)

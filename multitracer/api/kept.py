@@ -16,6 +16,28 @@ if TYPE_CHECKING:
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
 
+if TYPE_CHECKING:
+    lazy_property = cached_property
+else:
+
+    class lazy_property(property):  # noqa: N801  # used as `property` and `cached_property` are
+        """A public property that is computed once.
+
+        Completion in a Python prompt computes every `cached_property` of an object to learn what it is (all tables
+        of a drive took 20 s), but no `property`.
+        """
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self._name = name
+
+        def __get__(self, instance: object, owner: type | None = None) -> object:
+            if instance is None:
+                return self
+            if self._name not in instance.__dict__:
+                instance.__dict__[self._name] = super().__get__(instance, owner)
+            return instance.__dict__[self._name]
+
+
 _TRANSFERS = 8
 """Maximum number of cached transfers, so that a loop over 10,000 connections does not fill the memory."""
 

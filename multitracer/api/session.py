@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from multitracer.analysis.series.rtt import Provenance
 from multitracer.api.alignment import Alignment
 from multitracer.api.figures import SessionFigures
 from multitracer.api.frames import ROWS, HostTable, ResultFrame, explained, framed
+from multitracer.api.kept import lazy_property
 from multitracer.api.tables import SessionTables, of_capture
 from multitracer.diagnosis.largest import explain_largest, utilization_table
 from multitracer.recording.cut import cut_recording
@@ -422,7 +422,7 @@ class Session(SessionTables, SessionFigures):
         """
         return Alignment(self._recording, self._recording.align(reference=reference, evidence=True))
 
-    @cached_property
+    @lazy_property
     def clock_edges(self) -> pd.DataFrame:
         """All relations between two clocks, one row for each interval between clock steps.
 

@@ -5,7 +5,6 @@ The module also has the tables of logs other than captures: TCP state, link, rad
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +13,7 @@ import pandas as pd
 from multitracer.analysis.segments.segment_class import SegmentClass
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause, evidence_words, word
 from multitracer.api.frames import HOST, ROWS, HostTable, described, framed, of_columns
-from multitracer.api.kept import Kept
+from multitracer.api.kept import Kept, lazy_property
 from multitracer.diagnosis.drive import SEED
 from multitracer.diagnosis.seconds import absent_of, seconds_columns
 from multitracer.diagnosis.segment_verdicts import segment_verdicts
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 class LoggedTables(Kept):
     """The tables of logs other than captures, each a DataFrame whose first column is `host`."""
 
-    @cached_property
+    @lazy_property
     def tcp_state(self) -> pd.DataFrame:
         """The variables of the sender's TCP, polled or traced; `mt.columns("tcp_state")`.
 
@@ -58,7 +57,7 @@ class LoggedTables(Kept):
         """
         return self._logged("tcp", TCP_STATE)
 
-    @cached_property
+    @lazy_property
     def tcp_events(self) -> pd.DataFrame:
         """TCP events that the sender's kernel reported; `mt.columns("tcp_events")`.
 
@@ -69,7 +68,7 @@ class LoggedTables(Kept):
         """
         return self._logged("tcp", TCP_EVENTS)
 
-    @cached_property
+    @lazy_property
     def link_frames(self) -> pd.DataFrame:
         """The frames in the logs of both sides of a radio link; `mt.columns("link_frames")`.
 
@@ -81,7 +80,7 @@ class LoggedTables(Kept):
         """
         return self._logged("link", LINK_FRAMES)
 
-    @cached_property
+    @lazy_property
     def link_events(self) -> pd.DataFrame:
         """Events of the link other than frames: stops, resets, queues; `mt.columns("link_events")`.
 
@@ -93,7 +92,7 @@ class LoggedTables(Kept):
         """
         return self._logged("link", LINK_EVENTS)
 
-    @cached_property
+    @lazy_property
     def radio(self) -> pd.DataFrame:
         """Radio readings of modems and loggers; `mt.columns("radio")`.
 
@@ -105,7 +104,7 @@ class LoggedTables(Kept):
         """
         return self._logged("radio", RADIO)
 
-    @cached_property
+    @lazy_property
     def position(self) -> pd.DataFrame:
         """Positions of the GPS receivers of the recording; `mt.columns("position")`.
 
@@ -116,7 +115,7 @@ class LoggedTables(Kept):
         """
         return self._logged("position", POSITION, "radio")  # drive tests of phones tell both
 
-    @cached_property
+    @lazy_property
     def signalling(self) -> pd.DataFrame:
         """The signalling messages between phone and network from diagnostic logs; `mt.columns("signalling")`.
 
@@ -127,7 +126,7 @@ class LoggedTables(Kept):
         """
         return self._logged("signalling", SIGNALLING, "radio")
 
-    @cached_property
+    @lazy_property
     def handovers(self) -> pd.DataFrame:
         """The changes of the serving cell (docs/mobility.md); `mt.columns("judged_handovers")`.
 
@@ -162,7 +161,7 @@ class LoggedTables(Kept):
         chunks = [HostTable(p.host, p.changes_with(minimum_stay_s), ", ".join(p.paths)) for p in self._drive.phones]
         return framed(JUDGED_HANDOVERS, chunks, sort="time_ns")
 
-    @cached_property
+    @lazy_property
     def cells(self) -> pd.DataFrame:
         """The serving cells, the one with the longest service first (docs/mobility.md).
 
@@ -176,7 +175,7 @@ class LoggedTables(Kept):
         chunks = [HostTable(p.host, self._drive.cells(p), ", ".join(p.paths)) for p in self._drive.phones]
         return framed(CELLS, chunks, absent=self._no_phone)
 
-    @cached_property
+    @lazy_property
     def stretches(self) -> pd.DataFrame:
         """Bad segments of a drive, with cost and cause, the most costly first; `mt.columns("stretches")`.
 
@@ -187,7 +186,7 @@ class LoggedTables(Kept):
         """
         return framed(STRETCHES, [HostTable(self._phone, self._drive.stretches, "the drive")], absent=self._no_phone)
 
-    @cached_property
+    @lazy_property
     def around_handovers(self) -> pd.DataFrame:
         """Throughput, RTT and loss in windows around each handover; `mt.columns("around")`.
 
@@ -198,7 +197,7 @@ class LoggedTables(Kept):
         """
         return framed(AROUND, [HostTable(self._phone, self._drive.around[0], "the drive")], absent=self._no_phone)
 
-    @cached_property
+    @lazy_property
     def limits_around_handovers(self) -> pd.DataFrame:
         """Limits of the transfers in the windows of `around_handovers`; `mt.columns("around_limits")`.
 
@@ -296,7 +295,7 @@ class LoggedTables(Kept):
             "stretches": bad,
         }
 
-    @cached_property
+    @lazy_property
     def gaps(self) -> pd.DataFrame:
         """Intervals in which a collector could not read its source, with the reason; `mt.columns("gaps")`.
 
@@ -307,7 +306,7 @@ class LoggedTables(Kept):
         """
         return self._logged("radio", GAPS, "position")
 
-    @cached_property
+    @lazy_property
     def markers(self) -> pd.DataFrame:
         """Markers that the engineer set during the recording; `mt.columns("markers")`.
 
@@ -318,7 +317,7 @@ class LoggedTables(Kept):
         """
         return self._logged("marker", MARKERS, "position", "radio")  # waypoints and events of a drive test
 
-    @cached_property
+    @lazy_property
     def transactions(self) -> pd.DataFrame:
         """The transactions of `measure run`, with radio and place during each; `mt.columns("transactions")`.
 
@@ -433,7 +432,7 @@ class SessionTables(LoggedTables):
 
     # --- captures ---
 
-    @cached_property
+    @lazy_property
     def files(self) -> pd.DataFrame:
         """The capture files and their properties, one row for each file; `attrs["columns"]` describes them.
 
@@ -451,7 +450,7 @@ class SessionTables(LoggedTables):
         frame = pd.DataFrame(facts, columns=names)
         return described(frame, "files", {c.name: c for c in _FILES}, source="the files themselves")
 
-    @cached_property
+    @lazy_property
     def segments(self) -> pd.DataFrame:
         """All captured TCP segments; `mt.columns("segments")` lists the columns.
 
@@ -462,7 +461,7 @@ class SessionTables(LoggedTables):
         """
         return self._captured(SEGMENTS, ((capture, capture.tables.segments) for capture in self._recording.captures))
 
-    @cached_property
+    @lazy_property
     def connections(self) -> pd.DataFrame:
         """The connections, one row for each.
 
@@ -483,7 +482,7 @@ class SessionTables(LoggedTables):
             }  # fmt: skip
         return frame
 
-    @cached_property
+    @lazy_property
     def directions(self) -> pd.DataFrame:
         """The two directions of each connection; `mt.columns("directions")`.
 
@@ -494,7 +493,7 @@ class SessionTables(LoggedTables):
         """
         return self._captured(DIRECTIONS, ((p, p.analysis.directions) for p in self._recording.captures))
 
-    @cached_property
+    @lazy_property
     def wtcp(self) -> pd.DataFrame:
         """The WTCP flows with data, one row for each; `mt.columns("wtcp")` lists the columns.
 
@@ -508,7 +507,7 @@ class SessionTables(LoggedTables):
         paths = ", ".join(file.path for capture in self._recording.captures for file in capture.tables.files)
         return framed(WTCP_FLOWS, [HostTable("", wtcp_table(wtcp_flows(self._recording)), paths)])
 
-    @cached_property
+    @lazy_property
     def trust(self) -> pd.DataFrame:
         """How far each capture can be trusted: host, verdict, and code, count and sentence of each reason.
 

@@ -13,7 +13,7 @@ import pytest
 import multitracer as mt
 from docs.programs import tables as tables_page
 from multitracer import plugins
-from multitracer.api import alignment, campaign, events, figures, frames, session, tables
+from multitracer.api import alignment, campaign, correlate, events, figures, frames, session, tables
 from multitracer.campaign.run import run
 from multitracer.lab import received_power
 from tests.campaign.sessions import make_session, make_sessions
@@ -23,12 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-MODULES = (alignment, campaign, events, figures, frames, received_power, session, tables)
+MODULES = (alignment, campaign, correlate, events, figures, frames, received_power, session, tables)
 _OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def _documented() -> Iterator[tuple[str, str]]:
     """Yield name and docstring of every public thing; doctest's own finder passes over cached properties."""
+    here = {module.__name__ for module in MODULES}
+    for name in mt.__all__:
+        if getattr(getattr(mt, name), "__module__", "") not in here:
+            yield f"multitracer.{name}", getattr(mt, name).__doc__ or ""
     for module in MODULES:
         for name, thing in vars(module).items():
             if name.startswith("_") or getattr(thing, "__module__", "") != module.__name__:
