@@ -241,6 +241,8 @@ def headline_of(
     ]
     others = {each: share for each, share in sums.items() if each != key}
     next_share = max((share for (each, _), share in others.items() if each is not limit), default=0.0)
+    if sum(row.share_low for row in own) < next_share:  # it is the largest by what may be another limit
+        own = [row._replace(confidence=Confidence.WEAK) for row in own]
     parts, others_of_it = _main_parts(limited, own, next_share)
     capture = parts[0].part if len(parts) == 1 else LimitSubtype.NONE
     share = parts[0].share if capture and parts[0].share >= next_share else sums[key]

@@ -157,6 +157,8 @@ def judge(folder: Path, truth: Document, view: str) -> Judged | None:
     if answer is None:
         return judged
     _enter_limits(judged, answer["limits"])
+    if answer["headline"]["limit"] == judged.answer:
+        judged.confidence = answer["headline"]["confidence"]  # where it is the largest by a weak part, it says so
     late_ns = round(transfer["delay_s"] * 1e9) if view == "receiver" else 0
     if not truth.get("apart") or view in ("sender-state", "sender"):  # else they are on another clock
         judged.seconds = _agreed(answer.get("intervals", []), true, late_ns)

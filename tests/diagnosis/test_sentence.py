@@ -6,14 +6,16 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.limits.limited import shown_s
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype
+from multitracer.diagnosis.limits.partition import Cells
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.rules import RULES
-from multitracer.diagnosis.sentence import ADVICE
+from multitracer.diagnosis.sentence import ADVICE, headline_of
 from multitracer.recording.places import OPTIONS
 from multitracer.recording.read import read
 from multitracer.words import about
@@ -269,3 +271,21 @@ def test_a_handshake_counts_the_syns_that_it_needed() -> None:
     assert "it took 3.16 s, because the SYN was sent 4 times (" in told.sentence
     once = explain(read(_RECORDINGS / "30008-refused" / "session")).headline
     assert "times" not in once.sentence
+
+
+@pytest.mark.parametrize(("acks_s", "confidence"), [(2.4, Confidence.WEAK), (0.0, Confidence.INFERRED)])
+def test_what_is_the_largest_limit_by_a_weak_part_is_weak(
+    tmp_path: Path, acks_s: float, confidence: Confidence
+) -> None:
+    """A queue of data for 2.6 s is known; one of ACKs for 2.4 s may be the congestion window, which has 4 s or 1 s."""
+    exchange = Exchange().opened()
+    exchange.round_trips(100, 0, count=3)
+    found = exchange.diagnosed(tmp_path).limited
+    edges = np.cumsum([0, 2.6, acks_s, 4 if acks_s else 1]) * 1e9
+    limit = np.array([Limit.LINK.value, Limit.LINK.value, Limit.CONGESTION_WINDOW.value])
+    part = np.array([LimitSubtype.NONE.value, LimitSubtype.ACKS.value, LimitSubtype.NONE.value])
+    cells = Cells(edges[:-1], edges[1:], limit, part, np.array([False, True, False]))
+    headline = headline_of(replace(found, cells=cells.joined(), seen=None, shown=None))
+    assert headline.limit is Limit.LINK
+    assert headline.confidence is confidence
+    assert f", {confidence.label})" in headline.sentence
