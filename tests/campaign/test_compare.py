@@ -13,6 +13,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import jsonschema
 import pytest
 
 import multitracer as mt
@@ -37,6 +38,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def compared(*args: str | Path, status: int = 0) -> dict[str, Any]:
     document = json.loads(call("compare", *args, "--json", status=status).stdout)
     assert isinstance(document, dict)
+    jsonschema.Draft202012Validator(json.loads(call("schema", "compare").stdout)).validate(document)
     return document
 
 
@@ -143,6 +145,8 @@ def test_without_transfers_two_operators_are_compared_by_the_radio_at_the_same_p
     assert document["matched_by"] == "place and hour"
     (rsrp,) = [each for each in document["quantities"] if each["name"] == "RSRP"]
     assert (rsrp["unit"], rsrp["difference_is"]) == ("dBm", "absolute")
+    call("compare", tmp_path / "campaign", "--by", "operator", "-o", tmp_path / "page.html")
+    assert "<td>RSRP</td>" in (tmp_path / "page.html").read_text("utf-8"), "though it has no distribution"
     assert rsrp["value"] == document["conditions"][0]["value"] == pytest.approx(-6.9, abs=0.3)
 
 
