@@ -213,3 +213,37 @@ def test_by_stamps_of_batches_nothing_is_sure(tmp_path: Path) -> None:
     document = _told(write_pcap(tmp_path / "batches.pcap", batched))
     assert {row["confidence"] for row in document["limits"] if row["limit"] != "handshake"} == {"weak"}
     assert [reason["code"] for reason in document["trust"]["reasons"]] == ["coarse-time"]
+
+
+def _downloaded(folder: Path, seed: int) -> Limit:
+    """Return the largest limit of a download at its receiver: equal amounts in each round trip, stamps of 100 ms."""
+    talk = Talk(seed).opened()
+    each, sent = talk.chance.randrange(10, 40), 0
+    gap_ms = talk.chance.uniform(0.02, 0.2)
+    for turn in range(60):
+        for number in range(each):
+            at_ms = (turn + 2) * talk.rtt_ms + 1 + number * gap_ms
+            talk.data(at_ms, sent)
+            sent += talk.full
+            if number % 2:
+                talk.ack(at_ms + 0.01, sent)
+    first = talk.clocks[1]
+    for number, segment in enumerate(talk.segments):
+        own, other = segment.stamp or (0, 0)
+        if segment.side:
+            talk.segments[number] = replace(segment, stamp=(first + (own - first) // 100, other))
+    return talk.diagnosed(folder).headline.limit
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_burst_in_each_round_trip_is_a_window_and_no_link(tmp_path: Path, seed: int) -> None:
+    """Where a tick hides when data left, a rate that never changes looked like that of a link."""
+    assert _downloaded(tmp_path, seed) in (Limit.SENDER_BUFFER, Limit.CONGESTION_WINDOW)
+
+
+@pytest.mark.fixtures
+@pytest.mark.parametrize("tick", ["10hz", "1000hz"])
+def test_a_coarse_tick_of_timestamps_changes_no_answer(fixture_folder: Path, tick: str) -> None:
+    document = _told(fixture_folder / "reports" / f"burst24_rtt80_{tick}.pcap.gz")
+    assert document["headline"]["limit"] == "sender-buffer"
+    assert document["headline"]["confidence"] == "weak"

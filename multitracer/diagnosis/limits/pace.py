@@ -138,7 +138,9 @@ def pace(seen: Observed, window: Spans, buffer: Spans, steady: Spans, link: Busy
     """
     acks, host, none = ack_queue(seen), own_queue(seen), Spans.none()
     if len(seen.fresh) <= _BLOCK_GAPS or seen.coarse or seen.end_ns <= seen.opened_ns:
-        return Pace(none, none, none, none, none, acks, host, none)
+        is_even = seen.coarse and _bursts_of_a_round(seen)
+        even = Spans.of(np.array([seen.opened_ns]), np.array([seen.end_ns])) if is_even else none
+        return Pace(none, none, even, none, even, acks, host, none)
     bursts = _bursts(seen)
     if len(bursts.first) <= _BLOCK_GAPS:
         return Pace(none, none, none, none, none, acks, host, none)
@@ -176,6 +178,34 @@ def pace(seen: Observed, window: Spans, buffer: Spans, steady: Spans, link: Busy
         host=host,
         even=none if released else steady,
     )
+
+
+def _bursts_of_a_round(seen: Observed) -> bool:
+    """Return whether equal amounts arrived in short bursts, one in each round trip, where no send time is known.
+
+    A link that is busy has data in each moment, and one that collects data for a burst gives unequal amounts, at its
+    own times. What a window or a buffer allows is the same each time, and comes when the ACKs of the burst before do.
+    """
+    fresh = seen.fresh
+    came, size = _arrivals(seen)[fresh], (seen.sends.end - seen.sends.begin)[fresh]
+    if len(came) <= _BLOCK_GAPS or (came == NA).any() or not seen.floor_ns:
+        return False
+    breaks = indexes(np.diff(came) > _APART_NS)
+    if len(breaks) <= _BLOCK_GAPS:
+        return False
+    first, last = np.append(0, breaks + 1), np.append(breaks, len(came) - 1)
+    apart, octets = np.diff(came[first]), np.add.reduceat(size, first)
+    is_round = np.abs(apart - seen.floor_ns) <= _QUARTILE * seen.floor_ns
+    is_alike = np.abs(octets - np.median(octets)) <= seen.mss_bytes
+    is_short = (came[last] - came[first]).sum() < _HALF * apart.sum()
+    return bool(is_short and is_round.mean() >= _NEARLY_ALL and is_alike.mean() >= _NEARLY_ALL)
+
+
+def _arrivals(seen: Observed) -> Array:
+    """Return when each send arrived at the receiver, in ns; NA if that is not known."""
+    came = np.full(len(seen.sends), NA, dtype=np.int64)
+    came[seen.delays.place] = seen.delays.time_ns + seen.delays.way_ns
+    return came
 
 
 def _by_rate_alone(seen: Observed, link: Busy) -> Spans:
@@ -382,9 +412,7 @@ def _per_octet(seen: Observed, bursts: _Bursts) -> float | None:
 def _of_arrivals(seen: Observed, bursts: _Bursts) -> Array:
     """Return the time per octet between the arrivals of the first and the last segment of each train."""
     sends, fresh = seen.sends, seen.fresh
-    came = np.full(len(sends), NA, dtype=np.int64)
-    came[seen.delays.place] = seen.delays.time_ns + seen.delays.way_ns
-    came = came[fresh]
+    came = _arrivals(seen)[fresh]
     long = bursts.last - bursts.first + 1 >= _TRAIN
     first, last = came[bursts.first[long]], came[bursts.last[long]]
     size = (sends.end - sends.begin)[fresh]
