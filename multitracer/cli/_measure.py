@@ -342,7 +342,7 @@ def _logged(line: MeasureProgressLine, every_s: float) -> Callable[[int, int, in
 SCHEMA = "multitracer.measure-run/1"
 
 
-def write_json(measurement: Measurement, folder: Path, **found: Sequence[Document]) -> None:
+def write_json(measurement: Measurement, folder: Path, **results: Sequence[Document]) -> None:
     """Write the document that docs/schemas/measure-run.schema.json describes.
 
     Parameters
@@ -351,7 +351,7 @@ def write_json(measurement: Measurement, folder: Path, **found: Sequence[Documen
         The plan, as the manifest has it.
     folder : Path
         The session folder.
-    **found
+    **results
         The results: `sizes`, `loads` or `latency`.
     """
     from multitracer.cli._output import standard_output
@@ -363,7 +363,7 @@ def write_json(measurement: Measurement, folder: Path, **found: Sequence[Documen
         "server": measurement.server and portable(measurement.server),
         "over": measurement.over and portable(measurement.over),
     }
-    document = {"schema": SCHEMA, **plan, "sizes": [], "loads": [], "latency": [], **found}
+    document = {"schema": SCHEMA, **plan, "sizes": [], "loads": [], "latency": [], **results}
     json.dump(document, standard_output(), allow_nan=False, indent=1)
     standard_output().write("\n")
 
