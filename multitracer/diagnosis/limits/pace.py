@@ -138,9 +138,9 @@ def pace(seen: Observed, window: Spans, buffer: Spans, steady: Spans, link: Busy
     """
     acks, host, none = ack_queue(seen), own_queue(seen), Spans.none()
     if len(seen.fresh) <= _BLOCK_GAPS or seen.coarse or seen.end_ns <= seen.opened_ns:
-        is_even = seen.coarse and _bursts_of_a_round(seen)
-        even = Spans.of(np.array([seen.opened_ns]), np.array([seen.end_ns])) if is_even else none
-        return Pace(none, none, even, none, even, acks, host, none)
+        filled = Spans.of(np.array([seen.opened_ns]), np.array([seen.end_ns]))
+        filled = filled if seen.coarse and _bursts_of_a_round(seen) else none
+        return Pace(none, none, filled, none, filled, acks, host, none)
     bursts = _bursts(seen)
     if len(bursts.first) <= _BLOCK_GAPS:
         return Pace(none, none, none, none, none, acks, host, none)
