@@ -194,7 +194,7 @@ class Comparison:
         --------
         >>> of = mt.compare(operators, by="operator")
         >>> of.table.loc[0, "name"], int(of.table.loc[0, "first_sessions"]), bool(of.table.loc[0, "shown"])
-        ('throughput', 1, False)
+        ('goodput of transfers', 1, False)
         """
         frame = pd.DataFrame([_row(each) for each in self._result.rows], columns=[c.name for c in COMPARED])
         frame.attrs = {"table": COMPARED.name, "columns": explained(COMPARED, source="mt.compare")}
@@ -246,7 +246,7 @@ def compare(first: Place, second: Place | None = None, *, by: str | None = None)
     Examples
     --------
     >>> mt.compare(operators, by="operator")
-    <multitracer.Comparison: Whether operator b's throughput differs from operator a's cannot be told: it needs 6 ...>
+    <multitracer.Comparison: Whether operator b's goodput of transfers differs from operator a's cannot be told: ...>
     """
     if (second is None) == (by is None):
         raise InputError("compare: give two campaigns or folders, or one campaign or folder and by=LABEL")
