@@ -27,7 +27,7 @@ from multitracer.schemas.transactions import CONTEXT
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from multitracer.tables import Document
 
@@ -91,25 +91,26 @@ class LiveLogs:
     ----------
     folder : Path
         The host's folder in the session.
-    now_ns : int
-        CLOCK_MONOTONIC.
+    clock : callable
+        CLOCK_MONOTONIC, ns.
     """
 
-    def __init__(self, folder: Path, now_ns: int | None = None) -> None:
+    def __init__(self, folder: Path, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._folder = folder
+        self._clock = clock
         self._logs: dict[Path, _Followed] = {}
         self._look_ns = 0
         self._readings: dict[str, dict[str, deque[LiveReading]]] = {name: {} for name in CONTEXT}
         """Readings by quantity and source (the command of the modem), in order of time."""
-        self._follow(time.monotonic_ns() if now_ns is None else now_ns)
+        self._follow(clock())
 
-    def since(self, lasted_ns: int, now_ns: int | None = None) -> Document:
+    def since(self, lasted_ns: int) -> Document:
         """Return the columns of radio and place for the time from `lasted_ns` ago until now.
 
         A value that is not known is absent; then the column with the suffix `_absent` says why. It takes a tenth of a
         millisecond, because the good-bye, whose arrival the server measures, waits for it.
         """
-        now_ns = time.monotonic_ns() if now_ns is None else now_ns
+        now_ns = self._clock()
         self._follow(now_ns)
         devices = {log.device for log in self._logs.values()}
         columns: Document = {}
@@ -135,8 +136,10 @@ class LiveLogs:
                 if newest is not None and newest not in self._logs:
                     self._logs[newest] = _Followed(newest, device)
         for log in self._logs.values():
-            for name, source, reading in log.readings():
-                if reading.at_ns <= now_ns:
+            readings = list(log.readings())
+            read_ns = self._clock()  # later than any reading of this run, also of one that came after `now_ns`
+            for name, source, reading in readings:
+                if reading.at_ns <= read_ns:
                     self._readings[name].setdefault(source, deque(maxlen=_MOST_READINGS)).append(reading)
 
 
