@@ -206,8 +206,8 @@ _READING_OPTIONS = (
         "begin",
         type=moment,
         metavar="TIME",
-        help="Begin of the interval: seconds since the first packet (without a capture: since the "
-        "first log record), or an ISO 8601 time (UTC if it has no zone).",
+        help="Begin of the interval: seconds, or minutes:seconds (2:15), since the first packet (without a capture: "
+        "since the first log record), or an ISO 8601 time (UTC if it has no zone).",
     ),
     click.option(
         "--to", "end", type=moment, metavar="TIME", help="End of the interval (exclusive), in the same form as --from."

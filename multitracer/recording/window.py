@@ -92,12 +92,17 @@ def within_both(one: Bounds, other: Bounds) -> Bounds:
     return max(begins, default=None), min(ends, default=None)
 
 
+_CLOCK = (
+    r"(?P<sign>-?)(?:(?P<hours>[0-9]{1,7}):(?=[0-5]?[0-9]:))?"
+    r"(?P<minutes>[0-9]{1,9}):(?P<seconds>[0-5][0-9](?:\.[0-9]+)?)"
+)
+"""Minutes and seconds, or hours, minutes and seconds, as reports and figures write times."""
 _FRACTION = r"(?P<whole>.*:\d\d)[.,](?P<digits>\d+)(?P<zone>.*)"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def moment_of(text: str) -> WindowEdge:
-    """Return the point in time of a text: seconds since the first packet, or an ISO 8601 time.
+    """Return the point in time of a text: seconds since the first packet, also as 2:15 or 1:02:15, or an ISO 8601 time.
 
     Raises
     ------
@@ -105,7 +110,8 @@ def moment_of(text: str) -> WindowEdge:
         If the text is neither.
     """
     try:
-        seconds = float(text)
+        clock = re.fullmatch(_CLOCK, text)
+        seconds = _clock_s(clock) if clock else float(text)
     except ValueError:
         moment = WindowEdge(_iso_ns(text), relative=False)
     else:
@@ -119,6 +125,11 @@ def moment_of(text: str) -> WindowEdge:
     return moment
 
 
+def _clock_s(clock: re.Match[str]) -> float:
+    seconds = 3600 * int(clock["hours"] or 0) + 60 * int(clock["minutes"]) + float(clock["seconds"])
+    return -seconds if clock["sign"] else seconds
+
+
 def _iso_ns(text: str) -> int:
     """Return an ISO 8601 time in ns since 1970; without a time zone it is UTC."""
     match = re.fullmatch(_FRACTION, text)
@@ -127,7 +138,7 @@ def _iso_ns(text: str) -> int:
         time = datetime.fromisoformat(match["whole"] + match["zone"] if match else text)
     except ValueError as error:
         example = "2026-11-20T10:15:00.5"
-        raise InputError(f"{text!r} is neither a number of seconds nor a time such as {example}") from error
+        raise InputError(f"{text!r} must be a number of seconds, or a time such as 2:15 or {example}") from error
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
     microseconds = (time - _EPOCH) // timedelta(microseconds=1)

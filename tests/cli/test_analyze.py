@@ -142,6 +142,7 @@ def test_interval_cuts_the_packets(two: Path) -> None:
     assert [a + b for a, b in halves] == packets(everything) == [16, 25]
     assert not any(c["syn_seen"] for c in late)
     iso = "2023-11-14T22:13:20.100000000+00:00"
+    assert analyze("--from", "0:00.1", two)["connections"] == late
     assert analyze("--from", iso, two)["connections"] == late
     assert analyze("--from", iso.replace("22:13", "23:13").replace("+00", "+01"), two)["connections"] == late
 
