@@ -123,8 +123,11 @@ class SessionQuantity:
     def typical_ns(self) -> float:
         """The median time between neighbouring rows, in ns; 0 if there are not two different times.
 
-        For a quantity of kind "amounts" it is the mean time of 8 rows, because a rate needs about 8 rows.
+        For a quantity of kind "amounts" it is the mean time of 8 rows, because a rate needs about 8 rows. It is 0
+        for steps that hold until the next row, because their value is known at each time between.
         """
+        if self.kind is QuantityKind.STEPS and self.hold_ns is None:
+            return 0.0
         time = self.known.time_ns
         apart = np.diff(time)
         apart = apart[apart > 0]

@@ -121,6 +121,7 @@ LOOKS: dict[str, SeriesStyle] = {
     "link_request": SeriesStyle(*_PURPLE, "points", 8, "line-ns"),
     "link_stop": SeriesStyle(*_INK, "points", 7, "triangle-left-open"),
     "link_go": SeriesStyle(*_INK, "points", 7, "triangle-right-open"),
+    "assigned_rate": SeriesStyle(*_ORANGE, "step", 1.6),
     "link_reset": SeriesStyle(*_VERMILLION, "points", 13, "asterisk"),
     "slow_start": SeriesStyle(*_GREEN, "step", 0),
     "congestion_avoidance": SeriesStyle(*_FAINT, "step", 0),

@@ -7,7 +7,7 @@ and zoom together. A panel without points shows the reason.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -79,6 +79,8 @@ class Unit:
 BYTES = Unit(1, "B", ",d")
 SECONDS = Unit(1 / NS_PER_S, "s", ".4~s")
 BIT_RATE = Unit(1, "bit/s", ".4~s")
+LINK_BIT_RATE = replace(BIT_RATE)
+"""Of rates that are per second of link time, also in a recording of a faster run."""
 DBM = Unit(1e-3, "dBm", ".1f")
 DECIBEL = Unit(1e-3, "dB", ".1f")
 PERCENT = Unit(1e-3, "%", ".3~f")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from multitracer.analysis.common_grid import SessionQuantity
 from multitracer.analysis.correlation import Pair, Settings, Together, correlated
 from multitracer.errors import InputError
-from multitracer.recording.quantity_names import ALIAS, THROUGHPUT
+from multitracer.recording.quantity_names import ALIASES
 from multitracer.words import count, portable
 
 if TYPE_CHECKING:
@@ -84,9 +84,9 @@ def correlate_sessions(
 
 
 def _resolved(sessions: Sequence[Quantities], name: str) -> _Resolved:
-    if name != ALIAS:
+    if name not in ALIASES:
         return _Resolved(name, [session.named(name) for session in sessions])
-    resolved = [_Resolved(each, [session.named(each) for session in sessions]) for each in THROUGHPUT]
+    resolved = [_Resolved(each, [session.named(each) for session in sessions]) for each in ALIASES[name]]
     return max(resolved, key=lambda one: sum(isinstance(q, SessionQuantity) for q in one.each))  # of equals the first
 
 

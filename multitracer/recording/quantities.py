@@ -16,6 +16,7 @@ import numpy as np
 from multitracer.analysis.common_grid import QuantityKind, SessionQuantity
 from multitracer.analysis.mobility.serving import is_serving
 from multitracer.analysis.series.labelled import (
+    ASSIGNED_SERIES,
     GPS_POSITION,
     RADIO_SERIES,
     RATES,
@@ -33,10 +34,9 @@ from multitracer.clock.sources.stalls import STALLS
 from multitracer.errors import InputError
 from multitracer.protocols.link_events import STREAM_BITS
 from multitracer.recording.quantity_names import (
-    ALIAS,
+    ALIASES,
     CLIMBING,
     TABLES,
-    THROUGHPUT,
     column_of,
     kind_of,
     labels,
@@ -119,8 +119,8 @@ class Quantities:
         InputError
             If no quantity has this name, or several tables of the recording have such a column.
         """
-        if name == ALIAS:
-            resolved = [self.named(each) for each in THROUGHPUT]
+        if name in ALIASES:
+            resolved = [self.named(each) for each in ALIASES[name]]
             return next((each for each in resolved if isinstance(each, SessionQuantity)), resolved[-1])
         if name in labels():
             there = self._of_label(name)
@@ -203,7 +203,7 @@ class Quantities:
     def _of_label(self, label: str) -> dict[str, SessionQuantity | Missing]:
         if label.startswith("Tcp"):
             return self._tcp
-        return self._link if label.startswith("Rlp") else self._radio
+        return self._link if label.startswith(("Rlp", "Link")) else self._radio
 
     @property
     def _there(self) -> list[str]:
@@ -257,17 +257,19 @@ class Quantities:
         near, far = self.transfer.hosts
         series: dict[str, SessionQuantity | Missing] = {}
         for label, table in self.transfer.link.items():
-            host = (near if label.startswith("RlpSnd") else far) or ""
+            host = (far if label.startswith("RlpRcv") else near) or ""
             quantity = self._link_events(label, table)
             series[label] = self._moved_already(replace(quantity, host=host))
         return series
 
     def _link_events(self, label: str, table: Table) -> SessionQuantity:
-        """Return a series of the link: bytes of frames, or numbers of events.
+        """Return a series of the link: bytes of frames, numbers of events, or what was assigned.
 
         The number of events is 0 in intervals that have frames but no event.
         """
         prefix, _, end = label.partition("_")
+        if label in ASSIGNED_SERIES:
+            return of_series(label, table, kind=QuantityKind.STEPS)
         if end in CLIMBING:
             return of_series(label, table)
         frames = self.transfer.link.get(f"{prefix}_data") if self.transfer else None

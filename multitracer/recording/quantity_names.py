@@ -1,7 +1,7 @@
 """The names of the quantities of a session, and what the rows of each quantity are.
 
-A name is a series' label (`TcpSnd_cwnd`), `table.column` (`radio.rsrp_dbm`), or a column alone. `throughput`
-stands for the first series of `THROUGHPUT` that exists.
+A name is a series' label (`TcpSnd_cwnd`), `table.column` (`radio.rsrp_dbm`), or a column alone. A key of `ALIASES`
+stands for the first of its quantities that exists.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.common_grid import QuantityKind
-from multitracer.analysis.series.labelled import GPS_POSITION, GPS_SPEED, RADIO_SERIES
+from multitracer.analysis.series.labelled import ASSIGNED_SERIES, GPS_POSITION, GPS_SPEED, LINK_RATE, RADIO_SERIES
 from multitracer.errors import InputError
 from multitracer.schemas.application import APPLICATION_RATE, PINGS
 from multitracer.schemas.link import LINK_EVENTS, LINK_FRAMES
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Column
 
-ALIAS = "throughput"
 THROUGHPUT = ("TcpSnd_goodput", "Tcp_goodput", "TcpMid_goodput", "TcpRcv_goodput", "downlink_bps")
 """Goodput as the sender reports it, else as the capture shows it, else the rate that a phone's logger reports."""
+ALIASES = {"throughput": THROUGHPUT, "rate_assigned": (LINK_RATE, "link_events.rate_bps")}
+"""Quantities by plain names. Without a capture, the assigned rates are those of the log that has most of them."""
 
 TABLES = {
     schema.name: schema
@@ -120,7 +121,7 @@ def labels() -> list[str]:
     """Return all labels that a series may have."""
     tcp = [f"Tcp{at}_{end}" for at in ("Snd", "Rcv", "Mid", "") for end in (*SEGMENT_SERIES, *OF_SERIES)]
     link = [f"{prefix}_{end}" for prefix, ends in LINK_SERIES.items() for end in ends]
-    return [*tcp, *link, *RADIO_SERIES, GPS_SPEED, GPS_POSITION]
+    return [*tcp, *link, *ASSIGNED_SERIES, *RADIO_SERIES, GPS_SPEED, GPS_POSITION]
 
 
 def unknown(name: str, there: Iterable[str]) -> InputError:
@@ -137,7 +138,7 @@ def unknown(name: str, there: Iterable[str]) -> InputError:
         (schema.name, column.name) for schema in TABLES.values() for column in schema
         if kind_of(schema.name, column)
     ]  # fmt: skip
-    known = [ALIAS, *labels(), *(name for _, name in columns), *(".".join(pair) for pair in columns)]
+    known = [*ALIASES, *labels(), *(name for _, name in columns), *(".".join(pair) for pair in columns)]
     lowered = {each.lower(): each for each in known}
     near = [lowered[each] for each in get_close_matches(name[:_LONGEST].lower(), lowered, _NEAREST, 0.5)]
     words = f"the nearest names are {', '.join(near)}" if near else f"there are {', '.join(there) or 'none'}"

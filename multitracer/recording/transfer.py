@@ -23,11 +23,14 @@ from multitracer.analysis.kind import SegmentKind
 from multitracer.analysis.parallel import FEWEST_ROWS, begin
 from multitracer.analysis.sender_state import phases_of_packets, phases_of_state
 from multitracer.analysis.series.labelled import (
+    assigned_series,
+    assigns_rates,
     in_link_time,
     packet_series,
     rate_series,
     receiver_link_series,
     receiver_series,
+    rlp3_frames,
     rtt_series,
     sender_link_series,
     state_series,
@@ -38,6 +41,7 @@ from multitracer.analysis.verdicts import OtherLogs, judge
 from multitracer.captured import Flag
 from multitracer.clock.model.relation import Clock, PlacementStatus
 from multitracer.manifest import Variables
+from multitracer.protocols.link_events import STREAM_BITS
 from multitracer.recording.inputs import RADIO_CONTEXT_LAYERS
 from multitracer.recording.join import Fate, Join, join
 from multitracer.recording.places import places_of
@@ -474,7 +478,7 @@ class Transfer:
 
     @cached_property
     def link(self) -> dict[str, Table]:
-        """The series RlpSnd_* and RlpRcv_*: SERIES by label."""
+        """The series RlpSnd_*, RlpRcv_* and Link_*: SERIES by label."""
         series: dict[str, Table] = {}
         if not self.sides or self.hosts[0] is None:
             return series
@@ -482,9 +486,34 @@ class Transfer:
 
         for side, of_side in ((self.near, sender_link_series), (self.far, receiver_link_series)):
             if side is not None:
-                made = of_side(side.frames, side.events)
+                frames, assigned = side.frames, {}
+                if assigns_rates(side.events):
+                    frames = rlp3_frames(side.events, stream=self.own_stream)
+                    assigned = assigned_series(side.events, stream=self.own_stream) if side is self.near else {}
+                made = of_side(frames, side.events) | assigned
                 series |= onto(self.recording.clocks, self.at_sender.host, side.host, made)
         return series
+
+    @cached_property
+    def own_stream(self) -> int:
+        """Number of the stream that carries the transfer, in the log of a side that serves several mobiles.
+
+        It is NA if the log has several streams, and none of them carries packets of the transfer.
+        """
+        for side, names in ((self.near, "piece_sent"), (self.far, "piece_received")):
+            if side is None:
+                continue
+            rows = side.rows(names)
+            rows = rows[side.events["offset_bytes"][rows] != NA]
+            stream = side.events["offset_bytes"][rows] >> STREAM_BITS
+            if len(stream) and (stream == stream[0]).all():
+                return int(stream[0])
+            mine = np.isin(side.events["ip_id"][rows], self.sender["ip_id"][self.sent])
+            mine &= np.isin(side.events["seq"][rows], self.sender["seq"][self.sent])
+            known, packets = np.unique(stream[mine], return_counts=True)
+            if len(known):
+                return int(known[packets.argmax()])
+        return NA
 
     @property
     def without_link(self) -> str:

@@ -7,6 +7,7 @@ groups. A series is absent, not empty, if the recording has no source for it.
 Series of the data link come from a log of rlpdump, for one direction. `RlpSnd_*` is computed from the log of the side
 that sends the data, `RlpRcv_*` from the log of the other side. Values are positions in the stream of user bytes on the
 link (PPP frames with all their contents). The value of an event is the position that the side had reached at that time.
+`Link_*` is what a scheduler assigned to the data's direction of a channel with a variable rate (cdma2000).
 
 Series of the radio and the route: `Radio_*` are readings of the serving cell, as the source wrote them; no
 value is repeated, interpolated or smoothed. If several commands of a log report the same quantity, the series
@@ -25,7 +26,9 @@ from multitracer.analysis.sender_state import applied
 from multitracer.analysis.series.rtt import Provenance, reconstruct_rto
 from multitracer.analysis.series.throughput import delivered, throughput
 from multitracer.analysis.series.throughput import goodput as new_payload
+from multitracer.protocols.link_events import STREAM_BITS
 from multitracer.protocols.sock_diag import ReadBy
+from multitracer.schemas.link import LINK_FRAMES
 from multitracer.schemas.sender import JOINED_STATE, SERIES
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
@@ -282,6 +285,100 @@ def stretched(time_ns: Array, *, speed: float, origin_ns: int) -> Array:
     return np.rint(since).astype(np.int64) + origin_ns
 
 
+class SeriesLabel(NamedTuple):
+    """The column that a series is computed from, its unit, and its description."""
+
+    column: str
+    unit: str
+    doc: str
+
+
+LINK_RATE = "Link_rate_assigned"
+LINK_QUEUE = "Link_queue"
+ASSIGNED_SERIES = {
+    LINK_RATE: SeriesLabel("rate_bps", "bit/s", "rate of the channel, from its assignment to the next one"),
+    LINK_QUEUE: SeriesLabel("queue_bytes", "bytes", "bytes that waited for the channel when its rate was assigned"),
+}
+"""Label of each series of the event `rate_assigned`, with column, unit and description."""
+_ASSIGNED = "rate_assigned"
+
+
+def assigns_rates(events: Table) -> bool:
+    """Return whether a log (`link_events`) is of a channel with RLP type 3, whose rate a scheduler assigns."""
+    return bool((events["event"] == _ASSIGNED).any())
+
+
+def assigned_series(events: Table, *, stream: int) -> dict[str, Table]:
+    """Return the rates that were assigned to one mobile for the data, and what waited for them.
+
+    Parameters
+    ----------
+    events : Table
+        `link_events` of the side that sends the data.
+    stream : int
+        Number of the mobile's stream in that log, from 0.
+
+    Returns
+    -------
+    dict of str to Table
+        SERIES by label. The last row of the rate repeats it at the end of the log, until which it holds. What
+        waits is known at the assignments alone.
+    """
+    rows = _of_stream(events, [_ASSIGNED], stream)
+    series = {}
+    for label, shown in ASSIGNED_SERIES.items():
+        known = known_values(rows[shown.column])
+        time_ns, value = rows["time_ns"][known], rows[shown.column][known]
+        if label == LINK_RATE and len(value):
+            time_ns, value = np.append(time_ns, events["time_ns"].max()), np.append(value, value[-1])
+        if len(value):
+            series[label] = series_table(label, time_ns, value, unit=shown.unit, doc=shown.doc, source="rlpdump")
+    return series
+
+
+_FATES = {"piece_sent": "", "piece_received": "delivered", "piece_lost": "lost"}
+"""Events of a block of RLP type 3, which is a frame or a part of one, and their `fate` in `link_frames`."""
+_MAX_INT16 = (1 << 15) - 1  # a frame has at most 328 octets, and is sent some times at most
+
+
+def rlp3_frames(events: Table, *, stream: int) -> Table:
+    """Return the blocks of octets of one mobile, as RLP type 3 sent and received them.
+
+    Parameters
+    ----------
+    events : Table
+        `link_events` of one side.
+    stream : int
+        Number of the mobile's stream in that log, from 0.
+
+    Returns
+    -------
+    Table
+        LINK_FRAMES, for the functions below. Positions begin at 0; frames of RLP type 3 have no kind and no N(S).
+    """
+    rows = _of_stream(events, list(_FATES), stream)
+    rows = rows.take(rows["wire_bytes"] != NA)
+    fate = np.array([_FATES[event] for event in rows["event"].tolist()], dtype="U12")
+    columns = {name: rows[name] for name in ("time_ns", "tick", "frame", "cause")} | {
+        "sent": rows["event"] == "piece_sent",
+        "fcs_ok": rows["event"] != "piece_lost",
+        "n_s": np.full(len(rows), NA),
+        "n_r": np.full(len(rows), NA),
+        "payload_bytes": np.clip(rows["wire_bytes"], 0, _MAX_INT16),
+        "offset_bytes": rows["offset_bytes"] - (stream << STREAM_BITS),
+        "attempt": np.clip(rows["attempts"], NA, _MAX_INT16),
+        "fate": np.where(rows["cause"] == "duplicate", rows["cause"], fate),
+    }
+    blank = {column.name: np.zeros(len(rows), column.dtype) for column in LINK_FRAMES}
+    return Table(LINK_FRAMES, {name: columns.get(name, blank[name]).astype(blank[name].dtype) for name in blank})
+
+
+def _of_stream(events: Table, names: list[str], stream: int) -> Table:
+    """Return the rows of `link_events` with one of these names that are of one mobile."""
+    offset = events["offset_bytes"]
+    return events.take(np.isin(events["event"], names) & (offset != NA) & (offset >> STREAM_BITS == stream))
+
+
 _STOPS = ("xoff_received", "peer_busy")
 _GOES = ("xon_received", "peer_ready")
 _NEW = ("delivered", "stored")
@@ -420,14 +517,6 @@ _MISSED = 5
 
 Loggers with one reading a second are sometimes late by one or two seconds (UCC drive tests: 1 to 3 s); other
 logs were not measured."""
-
-
-class SeriesLabel(NamedTuple):
-    """The column that a series is computed from, its unit, and its description."""
-
-    column: str
-    unit: str
-    doc: str
 
 
 RADIO_SERIES = {

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.service_times import ArrivalGaps
-    from multitracer.recording.hosts import LinkSide
     from multitracer.tables import Array, Table
 
 KIND = "competing-traffic"
@@ -112,7 +111,7 @@ def _in_cell(diagnosis: Diagnosis) -> Iterator[Finding]:
     at = np.flatnonzero((uses["use"] == Use.OTHER) & (uses["source"] == "near.events") & (uses["row"] != NA))
     if near is None or not len(at):
         return
-    stream, own = _streams(near.events)[uses["row"][at]], _own_stream(diagnosis, near)
+    stream, own = _streams(near.events)[uses["row"][at]], diagnosis.transfer.own_stream
     at = at[(stream != NA) & (stream != own) & (own != NA)]
     theirs_s = float(uses["seconds"][at].sum())
     if theirs_s < _MIN_SHARED * diagnosis.account.total_s:
@@ -132,17 +131,6 @@ def _streams(events: Table) -> Array:
     """Return the number of the mobile of each event in a cell's log, from 0; NA if it is not logged."""
     of_chunk = (events["event"] == "piece_sent") & (events["offset_bytes"] != NA)
     return np.where(of_chunk, events["offset_bytes"] >> STREAM_BITS, NA)
-
-
-def _own_stream(diagnosis: Diagnosis, near: LinkSide) -> int:
-    """Return the stream number of the transfer's own packets; NA if the log has none of them."""
-    sent, chunks = diagnosis.transfer.sent, near.rows("piece_sent")
-    table, events = diagnosis.transfer.sender, near.events
-    mine = np.isin(events["ip_id"][chunks], table["ip_id"][sent])
-    mine &= np.isin(events["seq"][chunks], table["seq"][sent])
-    own = _streams(events)[chunks[mine]]
-    own = own[own != NA]
-    return int(np.bincount(own).argmax()) if len(own) else NA
 
 
 def _shared(watched: _Watched, min_work_ns: float = 0.0) -> tuple[Array, Array] | None:
