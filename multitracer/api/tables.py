@@ -529,7 +529,7 @@ class SessionTables(LoggedTables):
         return described(frame, "trust", {c.name: c for c in _TRUST}, source="the captures")
 
     def fairness(self, *, step_s: float | None = None, reverse: bool | None = None) -> pd.DataFrame:
-        """Return the fairness of the TCP flows: gap and Jain's index; `mt.columns("fairness")`.
+        """Return the fairness of the flows of TCP and WTCP: gap and Jain's index; `mt.columns("fairness")`.
 
         Parameters
         ----------
@@ -553,7 +553,7 @@ class SessionTables(LoggedTables):
         return self._of_flows(FAIRNESS, fair.fairness, fair.notes)
 
     def shares(self, *, step_s: float | None = None, reverse: bool | None = None) -> pd.DataFrame:
-        """Return the share of the total rate of each TCP flow, by interval; parameters as in `fairness`.
+        """Return the share of the total rate of each flow, by interval; parameters as in `fairness`.
 
         `mt.columns("shares")` lists the columns.
 

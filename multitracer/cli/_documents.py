@@ -16,7 +16,7 @@ from multitracer.analysis.tunnels import tunnel_records
 from multitracer.schemas.tcp import GoodputBy, Initiator, RoundTrips, Vantage
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
-from multitracer.words import count, no_formula, portable, rate, share
+from multitracer.words import count, duration, no_formula, portable, rate, share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from multitracer.cli._reading import Chosen
     from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
-    from multitracer.tables import Array, Document
+    from multitracer.tables import Array, Document, Row
 
     Cell = int | float | str | None
     LinkUses = Mapping[tuple[int, bool], tuple[float, float]]
@@ -316,9 +316,9 @@ def show_fairness(sheet: Page, recording: Recording) -> None:
 
     fair = fair_shares(recording)
     for row in fair.fairness.rows():
-        even = "" if row["jain"] is None else f": Jain's index {row['jain']:.3f}"
-        gap = f"no gap between the transports: {row['reason']}" if row["gap"] is None else f"gap {row['gap']:.2f}"
-        sheet.line(f"Fairness of {count(row['flows'], 'flow')}{even}{', ' if even else ': '}{gap}", bold=True)
+        sheet.line(f"Fairness of {count(row['flows'], 'flow')}: {_even(row)}{_during(row, recording)}", bold=True)
+    for row in fair.late.rows():
+        sheet.line(f"In the last third of this time: {_even(row)}")
     rows = [
         (portable(row["flow"]), rate(row["rate_bps"]), "-" if row["share"] is None else share(row["share"], 1))
         for row in fair.shares.rows()
@@ -329,6 +329,19 @@ def show_fairness(sheet: Page, recording: Recording) -> None:
         sheet.line(portable(note))
 
 
+def _even(row: Row) -> str:
+    """Return index and gap in a row of FAIRNESS as text."""
+    index = "" if row["jain"] is None else f"Jain's index {row['jain']:.3f}, "
+    gap = f"no gap between the transports: {row['reason']}" if row["gap"] is None else f"gap {row['gap']:.2f}"
+    return f"{index}{gap}"
+
+
+def _during(row: Row, recording: Recording) -> str:
+    if row["begin_ns"] is None:
+        return ""
+    return f", in the {duration((row['end_ns'] - row['begin_ns']) * recording.speed)} in which all run"
+
+
 def fairness_document(recording: Recording) -> Document:
     """Return the member `fairness` of `analyze --json`; missing values are null."""
     from multitracer.recording.fair_shares import fair_shares
@@ -336,4 +349,5 @@ def fairness_document(recording: Recording) -> Document:
     fair = fair_shares(recording)
     (complete,) = fair.fairness.rows()
     flows = [{name: row[name] for name in ("flow", "rate_bps", "share")} for row in fair.shares.rows()]
-    return {**complete, "shares": flows, "notes": [portable(note) for note in fair.notes]}
+    late = next(iter(fair.late.rows()), None)
+    return {**complete, "last_third": late, "shares": flows, "notes": [portable(note) for note in fair.notes]}

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 @click.option(
     "--fairness",
     is_flag=True,
-    help="Also show how fairly the TCP flows share the link while all of them are active; not with --csv or --parquet.",
+    help="Also show how fairly the flows (TCP and WTCP) share the link while all of them are active, and in the "
+    "last third of that time; not with --csv or --parquet.",
 )
 @click.option(
     "-o",

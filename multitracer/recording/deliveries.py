@@ -80,6 +80,8 @@ class RecordedFlow:
         Payload that reached the receiver, each byte counted once; None if unknown.
     repeated_packets : int or None
         Packets with payload that the sender sent again; None without a capture at the sender.
+    reverse : bool
+        Whether the host that opened the connection receives the data.
     speed : float
         Link seconds per recorded second.
     """
@@ -92,6 +94,7 @@ class RecordedFlow:
     table: Table
     delivered_bytes: int | None
     repeated_packets: int | None
+    reverse: bool = False
     speed: float = 1.0
 
     @property
@@ -231,6 +234,7 @@ def _wtcp_flow(recording: Recording, ends: Endpoints, places: list[_Seen], way: 
         table=table,
         delivered_bytes=delivered,
         repeated_packets=again_sent,
+        reverse=bool(way),
         speed=recording.speed,
     )
 
@@ -289,6 +293,7 @@ def _tcp_flow(recording: Recording, sender: ConnectionAtPoint, at: ConnectionAtP
         table=table,
         delivered_bytes=int(at.capture.analysis.directions["unique_bytes"][row]) if is_here else None,
         repeated_packets=again if sender.vantage is Vantage.NEAR_SENDER else None,
+        reverse=at.reverse,
         speed=recording.speed,
     )
 

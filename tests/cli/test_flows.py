@@ -106,9 +106,11 @@ def test_options_that_have_no_meaning_are_refused(session: Path, options: tuple[
 def test_analyze_tells_how_evenly_flows_share_the_link() -> None:
     folder = ROOT / "sample_traces" / "second-connection"
     text = call("analyze", "--fairness", folder).stdout
-    assert "Fairness of 2 flows: Jain's index 0.569, gap 13.48" in text
+    assert "Fairness of 2 flows: Jain's index 0.569, gap 13.48, in the 10.2 s in which all run\n" in text
+    assert "In the last third of this time: Jain's index 0.723, gap 3.26\n" in text
     document = json.loads(call("analyze", "--fairness", "--json", folder).stdout)["fairness"]
     assert document["gap"] == pytest.approx(13.48, abs=0.01)
+    assert document["last_third"]["jain"] == pytest.approx(0.723, abs=0.001)
     assert [round(each["share"], 3) for each in document["shares"]] == [0.935, 0.065]
     assert "fairness" not in json.loads(call("analyze", "--json", folder).stdout)
     call("analyze", "--fairness", "--csv", folder, status=2)

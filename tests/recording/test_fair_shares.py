@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from multitracer.analysis.fairness import jain_index
 from multitracer.errors import InputError
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.recording.fair_shares import NO_COMMON_TIME, fair_shares
 from multitracer.recording.read import read
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.recording.recording import Recording
+    from tests.lab.shared_runs import SharedRuns
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
 
@@ -22,6 +25,42 @@ SAMPLES = Path(__file__).parents[2] / "sample_traces"
 @pytest.fixture(scope="module")
 def two() -> Recording:
     return read(SAMPLES / "second-connection")
+
+
+@pytest.fixture(scope="module")
+def three_of_wtcp(shared_runs: SharedRuns) -> Recording:
+    return read(shared_runs.session(load_scenario("wtcp-fig6")).folder)
+
+
+def test_flows_of_wtcp_count_as_those_of_tcp(three_of_wtcp: Recording) -> None:
+    fair = fair_shares(three_of_wtcp)
+    assert fair.fairness["flows"].tolist() == [3]
+    assert fair.shares["flow"].tolist() == [f"mobile-{n}:1025 > fixed:{5000 + n}" for n in (1, 2, 3)]
+    assert fair.fairness["jain"][0] == pytest.approx(jain_index(fair.shares["rate_bps"].tolist()))
+    length_s = (fair.fairness["end_ns"] - fair.fairness["begin_ns"])[0] / NS_PER_S
+    assert 250 < length_s < 300, "the third begins at 30 s, and the run ends at 330 s"
+    (back,) = fair_shares(three_of_wtcp, reverse=True).fairness.rows()
+    assert (back["flows"], back["reason"]) == (0, "no flow")
+    assert not fair.notes
+
+
+def test_last_third_shows_flows_that_drift_apart(three_of_wtcp: Recording) -> None:
+    fair = fair_shares(three_of_wtcp)
+    (complete,), (late,) = fair.fairness.rows(), fair.late.rows()
+    assert late["end_ns"] == complete["end_ns"]
+    assert complete["end_ns"] - late["begin_ns"] == pytest.approx(
+        (complete["end_ns"] - complete["begin_ns"]) / 3, abs=2
+    )
+    assert late["jain"] < 0.8
+    assert complete["jain"] > 0.95
+    assert len(fair_shares(three_of_wtcp, step_s=10).late) == 0
+
+
+def test_wtcp_without_the_capture_of_its_receiver_is_named(three_of_wtcp: Recording) -> None:
+    assert three_of_wtcp.folder is not None
+    fair = fair_shares(read(three_of_wtcp.folder / "mobile-1"))
+    assert fair.fairness["flows"].tolist() == [0]
+    assert [note.partition(": ")[2] for note in fair.notes] == ["left out: no capture was made at its receiver"]
 
 
 def test_flow_that_two_hosts_captured_counts_once(two: Recording) -> None:
