@@ -370,15 +370,20 @@ def _with_options(scenario: Scenario, *, transport: str | None, as_linux: bool, 
     return replace(scenario, source=kept + note)
 
 
+_OF_SEVERAL = ("jain_index", "fairness_gap", "jain_index_last_third", "fairness_gap_last_third")
+"""Keys of a summary that compare its flows."""
+
+
 def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     document = summary.document()
     gaps = document.pop("xoff_gaps_s")
     ledger = document.pop("ledger")
     flows, reason = document.pop("flows"), document.pop("fairness_gap_reason")
     if len(flows) < 2:
-        del document["jain_index"], document["fairness_gap"]
+        for name in _OF_SEVERAL:
+            del document[name]
     for name, value in document.items():
-        yield name, _shown(value)
+        yield name, f"{value:.3f}" if name in _OF_SEVERAL and value is not None else _shown(value)
     longest = f", longest {max(gaps):.2f} s" if gaps else ""
     yield "xoff_gaps_s", f"{len(gaps)}{longest}"
     if ledger is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
     from multitracer.lab.channel.gsm import Balance
     from multitracer.lab.channel.shared.packet_link import HostName
-    from multitracer.lab.scenario.model import Scenario, ScenarioTraffic
+    from multitracer.lab.scenario.model import Scenario
     from multitracer.lab.tcp.packet import Endpoint, TcpPacket
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.schemas.schema import Document
@@ -161,6 +163,23 @@ class LinkMeter:
             self._xoff_since_ns = None
 
 
+class ArrivedOverTime:
+    """What a flow had delivered at each time: one entry for each packet with new payload."""
+
+    def __init__(self) -> None:
+        self._time_ns, self._bytes = array("q"), array("q")
+
+    def note(self, now_ns: int, arrived_bytes: int) -> None:
+        """Add the bytes that have arrived so far; times do not decrease."""
+        self._time_ns.append(now_ns)
+        self._bytes.append(arrived_bytes)
+
+    def at(self, time_ns: int) -> int:
+        """Return the bytes that had arrived at a time, itself included."""
+        place = bisect_right(self._time_ns, time_ns)
+        return self._bytes[place - 1] if place else 0
+
+
 @dataclass(slots=True)
 class TransferMeter:
     """Computes the numbers of one connection from the packets at both hosts.
@@ -187,6 +206,7 @@ class TransferMeter:
     _timed: dict[int, int] = field(default_factory=dict)
     _arrived: RangeSet = field(default_factory=RangeSet)
     _last_new_ns: int | None = None
+    over_time: ArrivedOverTime = field(default_factory=ArrivedOverTime)
 
     def __post_init__(self) -> None:
         self._directions = {(*self.sender, *self.receiver): True, (*self.receiver, *self.sender): False}
@@ -255,6 +275,7 @@ class TransferMeter:
         if self._last_new_ns is not None:
             self.longest_hole_ns = max(self.longest_hole_ns or 0, now_ns - self._last_new_ns)
         self._last_new_ns = now_ns
+        self.over_time.note(now_ns, self._arrived.total)
 
     @property
     def arrived_bytes(self) -> int:
@@ -301,6 +322,8 @@ class FlowSummary:
     """Delivered bits per second, from the first packet to the arrival of the last byte, or to the end of the run.
 
     None if the time is 0."""
+    late_rate_bps: float | None
+    """Delivered bits per second in the last third of the time in which all flows run; None if there is no such time."""
 
 
 def rate_bps(*, delivered_bytes: int, elapsed_ns: int) -> float | None:
@@ -316,10 +339,12 @@ def flows_document(flows: Sequence[FlowSummary]) -> Document:
     total = sum(flow.delivered_bytes for flow in flows)
     rates = [flow.rate_bps or 0.0 for flow in flows]
     gap, reason = fairness_gap(rates)
+    late = [flow.late_rate_bps for flow in flows if flow.late_rate_bps is not None]
+    late_gap, _ = fairness_gap(late)
     return {
         "flows": [
             {
-                **{name: _rounded(value) for name, value in asdict(flow).items()},
+                **{name: _rounded(value) for name, value in asdict(flow).items() if name != "late_rate_bps"},
                 "share": flow.delivered_bytes / total if total else None,
             }
             for flow in flows
@@ -327,6 +352,8 @@ def flows_document(flows: Sequence[FlowSummary]) -> Document:
         "jain_index": _rounded(jain_index(rates)),
         "fairness_gap": _rounded(gap),
         "fairness_gap_reason": reason,
+        "jain_index_last_third": _rounded(jain_index(late)),
+        "fairness_gap_last_third": _rounded(late_gap),
     }
 
 
@@ -340,6 +367,7 @@ def _rounded(value: float | str | None) -> float | str | None:
 class Meter(Protocol):
     """Interface of an object that measures one flow; its times are link times."""
 
+    over_time: ArrivedOverTime
     arrived_packets: int
     max_rtt_ns: int | None
     longest_hole_ns: int | None
@@ -445,14 +473,22 @@ class Meters:
 
     def _all_flows(self, *, end_ns: int) -> tuple[FlowSummary, ...]:
         """Return the summaries of all flows that have begun, in the order of the scenario."""
-        began = ((number, self._scenario.traffic[number]) for number in sorted(self.flows))
-        return tuple(self._flow(number, traffic, end_ns) for number, traffic in began)
+        spans = {number: self._span_ns(number, end_ns) for number in sorted(self.flows)}
+        first_ns = max((begin for begin, _ in spans.values()), default=0)
+        last_ns = min((end for _, end in spans.values()), default=0)
+        third_ns = first_ns + 2 * (last_ns - first_ns) // 3, last_ns
+        return tuple(self._flow(number, *span, third_ns) for number, span in spans.items())
 
-    def _flow(self, number: int, traffic: ScenarioTraffic, end_ns: int) -> FlowSummary:
+    def _span_ns(self, number: int, end_ns: int) -> tuple[int, int]:
+        """Return the times of a flow's first packet and of its last byte, or of the end of the run."""
         meter = self.flows[number]
         start_ns = end_ns if meter.began_ns is None else meter.began_ns
-        is_complete = meter.arrived_bytes >= traffic.bytes and meter.latest_ns is not None
-        until_ns = meter.latest_ns if is_complete and meter.latest_ns is not None else end_ns
+        is_complete = meter.arrived_bytes >= self._scenario.traffic[number].bytes and meter.latest_ns is not None
+        return start_ns, meter.latest_ns if is_complete and meter.latest_ns is not None else end_ns
+
+    def _flow(self, number: int, start_ns: int, until_ns: int, third_ns: tuple[int, int]) -> FlowSummary:
+        meter, traffic = self.flows[number], self._scenario.traffic[number]
+        before, after = (meter.over_time.at(time_ns) for time_ns in third_ns)
         return FlowSummary(
             flow=self._named[number],
             transport=traffic.transport,
@@ -460,6 +496,7 @@ class Meters:
             delivered_bytes=meter.arrived_bytes,
             delivered_packets=meter.arrived_packets,
             rate_bps=rate_bps(delivered_bytes=meter.arrived_bytes, elapsed_ns=until_ns - start_ns),
+            late_rate_bps=rate_bps(delivered_bytes=after - before, elapsed_ns=third_ns[1] - third_ns[0]),
         )
 
 

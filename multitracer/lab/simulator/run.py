@@ -13,7 +13,7 @@ from multitracer.lab.channel.gsm import GsmLink
 from multitracer.lab.channel.shared.packet_link import FIXED
 from multitracer.lab.scenario.model import TCP_TRANSPORTS, WTCP, WTCP_PACKET_BYTES
 from multitracer.lab.scenario.session_folder import FIRST_PORT, has_pilot
-from multitracer.lab.scenario.summary import Meters, TcpCounts
+from multitracer.lab.scenario.summary import ArrivedOverTime, Meters, TcpCounts
 from multitracer.lab.simulator.host import DONE, BulkSender, StreamReader
 from multitracer.lab.simulator.network import NetworkObserver, VirtualNetwork
 from multitracer.lab.tcp.packet import Endpoint
@@ -160,6 +160,7 @@ class WtcpMeter:
         self.longest_hole_ns: int | None = None
         self.began_ns: int | None = None
         self.latest_ns: int | None = None
+        self.over_time = ArrivedOverTime()
 
     @property
     def arrived_bytes(self) -> int:
@@ -182,6 +183,7 @@ class WtcpMeter:
         if self.latest_ns is not None:
             self.longest_hole_ns = max(self.longest_hole_ns or 0, now_ns - self.latest_ns)
         self.latest_ns = now_ns
+        self.over_time.note(now_ns, self.arrived_bytes)
 
 
 class WtcpEnd:

@@ -11,13 +11,18 @@ from hypothesis import strategies as st
 
 from multitracer.analysis.fairness import fairness_gap, jain_index
 from multitracer.errors import FormatError
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.scenario.model import TCP_TRANSPORTS
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.lab.simulator.run import VirtualRun
+from multitracer.recording.fair_shares import fair_shares
+from multitracer.recording.read import read
 from tests.lab.rig.virtual import link
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.lab.shared_runs import SharedRuns
 
 rates = st.lists(st.floats(1, 1e6), min_size=2, max_size=30)
 
@@ -58,6 +63,23 @@ def test_flows_share_a_call_and_each_arrives_complete() -> None:
     assert 1 / 3 <= summary["jain_index"] <= 1
     assert summary["fairness_gap"] >= 0
     assert summary["fairness_gap_reason"] is None
+
+
+def test_the_last_third_of_a_run_shows_flows_that_drift_apart(shared_runs: SharedRuns) -> None:
+    """The summary and `analyze` compare the same third; the run knows when a flow began, captures when payload came."""
+    folder, summary = shared_runs.session(load_scenario("wtcp-fig6"))
+    document = summary.document()
+    assert document["jain_index"] > 0.95
+    fair = fair_shares(read(folder))
+    assert document["jain_index_last_third"] == pytest.approx(fair.late["jain"][0], abs=0.02)
+    assert document["jain_index_last_third"] < 0.8
+    assert document["fairness_gap_last_third"] > 10 * document["fairness_gap"]
+
+
+def test_flows_one_after_the_other_have_no_last_third() -> None:
+    text = "limit_s = 600\n" + traffic(bytes=5_000) + traffic(bytes=5_000, start_s=300)
+    document = VirtualRun(link(text)).run().document()
+    assert (document["jain_index_last_third"], document["fairness_gap_last_third"]) == (None, None)
 
 
 def test_the_rate_of_a_flow_that_did_not_end_counts_until_the_run_s_end() -> None:

@@ -39,7 +39,7 @@ KEYS = [
     "goodput_bytes_per_s", "rlp_slope_bytes_per_s", "rlp_resets", "rlp_retransmissions", "xoff_gaps_s",
     "tcp_retransmissions", "tcp_timeouts", "tcp_fast_retransmits", "checksum_errors",
     "longest_receiver_hole_s", "max_rtt_s", "ledger", "flows", "jain_index", "fairness_gap",
-    "fairness_gap_reason",
+    "fairness_gap_reason", "jain_index_last_third", "fairness_gap_last_third",
 ]  # fmt: skip
 
 

@@ -32,6 +32,7 @@ MEASURED = {"bluetooth": "14a9f600e40699e2", "cdpd": "f817b27eacb8ae05"}
 NEWER_FILES = {"truth/radio.txt"}
 """Files that runs write since then beside the old ones."""
 NEWER = {"flows", "jain_index", "fairness_gap", "fairness_gap_reason"}
+NEWER |= {"jain_index_last_third", "fairness_gap_last_third"}
 """Keys that summary.json has since there are several flows in it."""
 
 
