@@ -1,8 +1,9 @@
 """The sweeps of paper 003 over our CDMA2000 link, for cross_layer.md: `make -C docs/papers cross-layer`.
 
 `python -m docs.papers.programs.cross_layer run [SWEEP...]` makes the runs that data/cross_layer/*.csv lack,
-in virtual time, `nmi` the tables of mutual information; `tables` writes the tables of the page, `draw` its
-pictures too (with chromium). A run is determined by its sweep, arm, value and seed: anybody makes the same.
+in virtual time, `nmi` makes and prints tables 1 and 2 (mutual information); `tables` writes the tables of the
+page, `draw` its pictures too (with chromium). A run is determined by its sweep, arm, value and seed: anybody
+makes the same.
 """
 
 from __future__ import annotations
@@ -166,9 +167,10 @@ def main(arguments: list[str]) -> None:
         case ["run", *names]:
             run_missing(names or SWEEPS)
         case ["nmi"]:
-            from docs.papers.programs.cross_layer_nmi import write_tables  # noqa: PLC0415  needs an extra
+            from docs.papers.programs.cross_layer_nmi import nmi_table, write_tables  # noqa: PLC0415  needs an extra
 
             write_tables()
+            print(nmi_table(), end="")  # noqa: T201  # what it was asked for
         case [("draw" | "tables") as what]:
             from docs.papers.programs.cross_layer_page import draw  # noqa: PLC0415  needs a browser
 
