@@ -58,10 +58,10 @@ def percent(share: float, *, is_short: bool = False) -> str:
     and none below 1 as 100 %.
     """
     if is_short and (_MIN_SHORT <= share < 1 - _MIN_SHORT or abs(1 - share) < _NOISE):
-        return f"{share:.0%}"
+        return f"{100 * share:.0f} %"
     if 1 - _MIN_SAID <= share < 1 - _NOISE:
-        return "> 99.9%"
-    return "< 0.1%" if 0 < share < _MIN_SAID else f"{share:.1%}"
+        return "> 99.9 %"
+    return "< 0.1 %" if 0 < share < _MIN_SAID else f"{100 * share:.1f} %"
 
 
 def ends(low: str, high: str) -> str:
@@ -82,13 +82,13 @@ def duration(ns: float | None) -> str:
     return "0 s" if not ns else f"{ns:.0f} ns"
 
 
-def clock_time(seconds: float) -> str:
-    """Return a time on an axis in minutes and seconds: 0:17, 12:05, 1:02:05."""
-    size = round(abs(seconds))
+def clock_time(seconds: float, decimals: int = 0) -> str:
+    """Return a time on an axis in minutes and seconds: 0:17, 12:05.5, 1:02:05."""
+    size = round(abs(seconds), decimals)
     minutes, rest = divmod(size, 60)
-    hours, minutes = divmod(minutes, 60)
-    sign = "−" if seconds < 0 and size else ""
-    return f"{sign}{hours}:{minutes:02}:{rest:02}" if hours else f"{sign}{minutes}:{rest:02}"
+    hours, minutes = divmod(int(minutes), 60)
+    sign, ends_in = "−" if seconds < 0 and size else "", f"{rest:0{decimals + 3 if decimals else 2}.{decimals}f}"
+    return f"{sign}{hours}:{minutes:02}:{ends_in}" if hours else f"{sign}{minutes}:{ends_in}"
 
 
 def three_digits(number: float) -> str:

@@ -580,7 +580,7 @@ def _section(picture: Picture, names: Names) -> Markup:
     return element("section", element("h2", picture.title), static_sheet(Sheet([cell], traces, "light")))
 
 
-_UP: Props = {"range": [-0.02, 1.04], "tickvals": _TICKS, "ticktext": [f"{share:.0%}" for share in _TICKS]}
+_UP: Props = {"range": [-0.02, 1.04], "tickvals": _TICKS, "ticktext": [f"{100 * share:.0f} %" for share in _TICKS]}
 
 
 def _across(picture: Picture, low: float, high: float) -> Props:

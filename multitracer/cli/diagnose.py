@@ -113,7 +113,9 @@ def _show(sheet: Page, diagnosis: Diagnosis) -> None:
         account = diagnosis.account
         uses = sorted(account.seconds.items(), key=lambda item: -item[1])
         shares = [
-            (use.label, f"{seconds:.2f}", f"{seconds / account.total_s:.1%}") for use, seconds in uses if seconds > 0
+            (use.label, f"{seconds:.2f}", f"{100 * (seconds / account.total_s):.1f} %")
+            for use, seconds in uses
+            if seconds > 0
         ]
         sheet.line(used)
         sheet.table((_ACCOUNT, "seconds", "share"), shares, right=(1, 2))

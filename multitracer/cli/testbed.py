@@ -398,7 +398,7 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
 def _flow(flow: Document) -> str:
     rate_bps, share = flow["rate_bps"], flow["share"]
     rate = "-" if rate_bps is None else f"{rate_bps:.0f} bit/s"
-    part = "" if share is None else f", {share:.1%}"
+    part = "" if share is None else f", {100 * share:.1f} %"
     return f"{flow['transport']} from {flow['start_s']:.1f} s, {flow['delivered_bytes']} bytes, {rate}{part}"
 
 

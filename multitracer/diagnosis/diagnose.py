@@ -107,7 +107,7 @@ def channel_use(diagnosis: Diagnosis) -> str:
     account = diagnosis.account
     if not account.is_logged or not len(diagnosis.transfer.data):
         return ""
-    used = "an unknown share" if np.isnan(account.utilization) else f"{account.utilization:.1%}"
+    used = "an unknown share" if np.isnan(account.utilization) else f"{100 * account.utilization:.1f} %"
     ended = " and was never completed" if account.outcome == "dropped" else ""
     took = f"{account.payload_bytes:,} bytes took {account.total_s:.1f} s{ended}"
     return f"{took}; the channel was used for {used}. {_worst(diagnosis)}".rstrip()

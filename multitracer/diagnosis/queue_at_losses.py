@@ -445,7 +445,7 @@ def loss_finding(diagnosis: Diagnosis, kind: str, lost: Losses, sentence: str) -
     numbers = {"lost_packets": count, "lost_share": share, "queue_before_s": lost.waited_s}
     payload = int(diagnosis.segments.payload_bytes[lost.place].sum())
     cost_s = repair_s(diagnosis, began_ns)
-    words = sentence.format(count=count, share=share)
+    words = sentence.format(count=count, percent=100 * share)
     evidence = rows("sender", np.unique(sent))
     return Finding(kind, began_ns, ended_ns, cost_s, payload, evidence, words, numbers=numbers)
 

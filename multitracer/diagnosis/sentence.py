@@ -385,7 +385,7 @@ def headline_of_group(
 def _headline_of_failed(group: ConnectionGroup, failed: list[FailedOpening]) -> Headline:
     """Return the first sentence of connections of which none was opened."""
     sure = max(Confidence.MEASURED if each.is_certain else Confidence.WEAK for each in failed)
-    basis = f" (100% of {lasted(group.total_s)}, {sure.label})" if group.total_s else ""
+    basis = f" (100 % of {lasted(group.total_s)}, {sure.label})" if group.total_s else ""
     sentence = _unopened_of(group, failed).strip().removesuffix(".")
     helps = remedy(Limit.HANDSHAKE, LimitSubtype.NONE, frozenset(each.kind for each in failed))
     return Headline(Limit.HANDSHAKE, LimitSubtype.NONE, 1.0, sure, f"{sentence}{basis}.", helps)
@@ -433,7 +433,7 @@ def _headline_unopened(limited: Limited, failed: FailedOpening, facts: frozenset
     """Return the first sentence of a connection that was never opened."""
     facts |= {failed.kind}
     sure = limited.shares[0].confidence if failed.is_certain else Confidence.WEAK
-    basis = f" (100% of {lasted(limited.total_s)}, {sure.label})" if limited.total_s else ""
+    basis = f" (100 % of {lasted(limited.total_s)}, {sure.label})" if limited.total_s else ""
     if failed.is_refused:
         what = f"it was refused {lasted(failed.seconds)} after the SYN"
     elif failed.is_certain:

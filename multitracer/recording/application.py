@@ -67,7 +67,7 @@ def shown_loss(each: Counted) -> str:
     """Return the datagrams that a stream lost, and their share; empty if unknown."""
     if each.lost_packets is None or not each.packets:
         return ""
-    return f"{each.lost_packets:,} of {each.packets:,} ({each.lost_packets / each.packets:.1%})"
+    return f"{each.lost_packets:,} of {each.packets:,} ({100 * (each.lost_packets / each.packets):.1f} %)"
 
 
 def pings_of(recording: Recording) -> list[str]:

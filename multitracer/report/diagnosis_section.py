@@ -52,9 +52,8 @@ def happened_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figu
     if diagnosis.limited.view is Viewpoint.NOWHERE:
         return None
 
-    last_s = (
-        (max(each.end_ns for each in diagnosis.incidents) - origin_ns) * speed / NS_PER_S if diagnosis.incidents else 0
-    )
+    last_ns = max((each.end_ns for each in diagnosis.incidents), default=origin_ns)
+    last_s = max((last_ns - origin_ns) * speed / NS_PER_S, diagnosis.limited.total_s)
 
     def occurrence(what: Incident | Finding, times: str = "") -> list[Markup]:
         """Return the text of an incident, its cost, and the button that shows it in the figure."""
@@ -136,9 +135,9 @@ def limits_section(diagnosis: Diagnosis) -> Markup:
             title, grow = f"{use.label}: {seconds:.1f} s", f"flex-grow:{share:.6f}"
             chunks.append(element("span", class_=look, style=grow, title=title))
             name = element("dt", element("span", class_=look, aria_hidden="true"), use.label)
-            took = element("dd", f"{seconds:.1f} s · {share:.1%}", element("small", account.says(use)))
+            took = element("dd", f"{seconds:.1f} s · {100 * share:.1f} %", element("small", account.says(use)))
             legend.append(element("div", name, took))
-            words.append(f"{use.label} {share:.1%}")
+            words.append(f"{use.label} {100 * share:.1f} %")
         label = f"Where the time went: {', '.join(words)}"
         channel = [
             element("h3", "How the channel was used"),
@@ -191,7 +190,7 @@ def _limits_bar(limited: Limited, rows: list[LimitShare], of_link: str = "", *, 
         is_unsure = row.confidence is Confidence.WEAK or row.limit is Limit.UNKNOWN
         look = f"limit shade{min(order.index(row.limit), _SHADES - 1)}{' unsure' if is_unsure else ''}"
         name = name_of(limited, row)
-        title = f"{name} {row.share:.0%}"
+        title = f"{name} {100 * row.share:.0f} %"
         chunks.append(
             element(
                 "div",

@@ -101,7 +101,7 @@ def stretches_section(drive: Drive, *, origin_ns: int, speed: float, is_aggregat
         return fold(_TITLE, section, id="stretches") if is_aggregated else section
     cells = [] if drive.phone is None else [cell_name(row) for row in drive.cells(drive.phone).rows()]
     shown = table.take(slice(_MOST_STRETCHES))
-    last_s = (int(shown["end_ns"].max()) - origin_ns) * speed / NS_PER_S if len(shown) else 0.0
+    last_s = _length_s(drive, speed)
     items = [element("li", _stretch(row, cells, origin_ns, speed, last_s)) for row in shown.rows()]
     left = len(table) - len(items)
     other_time = "" if drive.is_of_the_packets else _OF_ANOTHER_TIME
@@ -142,7 +142,7 @@ def _answer(drive: Drive) -> str:
     bad = min(float(table["seconds"].sum()), float(seconds))  # edges of stretches are finer than seconds
     weights = {str(cause): float(table["seconds"][table["cause"] == cause].sum()) for cause in table["cause"]}
     first = max(weights, key=weights.__getitem__)
-    share = f"{min(weights[first] / bad, 1):.0%} of that "
+    share = f"{100 * min(weights[first] / bad, 1):.0f} % of that "
     share += "for a cause that is not known" if first == "unknown" else f"for one cause: {_SHORT[first]}"
     what = "It was bad" if judged.get("by rate") else "The radio was bad"
     return f"{what} for {duration(bad * NS_PER_S)} of {duration(seconds * NS_PER_S)}, {share}."
@@ -284,7 +284,7 @@ def worst_list(drive: Drive, *, origin_ns: int, speed: float) -> Markup | None:
     if not every:
         return None
     ends_s = [[(at - origin_ns) * speed / NS_PER_S for at in each[:2]] for each in every]
-    last_s = max(end_s for _, end_s in ends_s)
+    last_s = _length_s(drive, speed)
     items = [
         element("li", element("b", interval(*own, last_s=last_s)), f" {each.words}")
         for own, each in zip(ends_s[:_FIRST], every, strict=False)
@@ -292,6 +292,11 @@ def worst_list(drive: Drive, *, origin_ns: int, speed: float) -> Markup | None:
     more = len(every) - len(items)
     rest = element("p", f"and {more:,} more, listed below", class_="muted") if more else None
     return element("div", element("h3", "Where it was bad"), element("ol", items), rest, class_="worst")
+
+
+def _length_s(drive: Drive, speed: float) -> float:
+    """Return the length of the drive in seconds of the figure."""
+    return float(drive.stretches.provenance.get("of_s", 0)) * speed
 
 
 def _bad(drive: Drive) -> list[BadStretch]:

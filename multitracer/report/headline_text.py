@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 _LASTED = r"[\d.,]+ [a-z]+(?: \d+ [a-z]+)?"
 """Pattern of a duration in a sentence: 27.5 s, 28 min 41 s."""
-_BASIS = re.compile(rf"\(\d+%(?: of {_LASTED})?, [a-z]+\)")
+_BASIS = re.compile(rf"\(\d+ %(?: of {_LASTED})?, [a-z]+\)")
 """Pattern of the share and its basis in a headline; text on the link is inserted after it."""
-_WEAK = re.compile(rf"\((\d+%) of ({_LASTED}), weak\)")
+_WEAK = re.compile(rf"\((\d+ %) of ({_LASTED}), weak\)")
 """Pattern of a weak share and its basis in a headline."""
 _BEGINS = {"Mostly ": "So the limit was mostly ", "The largest part was ": "So the largest part was "}
 """First words of the sentence of a limit: alone, and after a sentence with its cause."""
@@ -94,7 +94,7 @@ def headline_text(diagnosis: Diagnosis) -> str:
     is_much = headline.part and complete - headline.share >= WORTH_SAYING
     basis = _BASIS.search(sentence)
     if basis is not None and is_much and headline.limit is not Limit.APPLICATION:
-        sentence = f"{sentence[: basis.end()]}, the limit for {complete:.0%} in all{sentence[basis.end() :]}"
+        sentence = f"{sentence[: basis.end()]}, the limit for {100 * complete:.0f} % in all{sentence[basis.end() :]}"
         sentence = sentence.replace("The largest part was ", "Mostly ", 1) if complete >= MOSTLY else sentence
     is_before = headline.limit in AFTER_LOSSES or "The largest part" in headline.sentence
     if root or (run is not None and headline.limit in AFTER_LOSSES):

@@ -173,7 +173,10 @@ def _explained(answer: FirstScreenContent) -> Iterator[Markup]:
     headline, speed = diagnosis.headline, goodput_bps(diagnosis, drawn)
     trip, lost = round_trip(diagnosis, drawn), loss(diagnosis, drawn)
     yield element(
-        "td", f"{headline.limit.label} {headline.share:.0%}", data_name="Limit", title=printable(headline.sentence)
+        "td",
+        f"{headline.limit.label} {100 * headline.share:.0f} %",
+        data_name="Limit",
+        title=printable(headline.sentence),
     )
     yield _number(speed, "" if speed is None else rate(speed), name="Goodput")
     yield element("td", _spark(answer))

@@ -92,11 +92,11 @@ def says(row: LimitShare) -> str:
 
 
 def bounds(row: LimitShare) -> str:
-    """Return the bounds of a weak share ("at most 61%"); "" if the share is a single number."""
-    low, high = f"{row.share_low:.0%}", f"{row.share_high:.0%}"
+    """Return the bounds of a weak share ("at most 61 %"); "" if the share is a single number."""
+    low, high = f"{100 * row.share_low:.0f} %", f"{100 * row.share_high:.0f} %"
     if row.confidence is not Confidence.WEAK or low == high:
         return ""
-    return f"at most {high}" if low == "0%" else f"{low} to {high}"
+    return f"at most {high}" if low == "0 %" else f"{low} to {high}"
 
 
 def surely(row: LimitShare) -> str:

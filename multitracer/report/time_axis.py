@@ -20,8 +20,13 @@ _MOST_MARKS = 400
 """Maximum number of marks in a row: one for each two pixels."""
 _STEPS = (1, 2, 5, 10)
 _MINUTE_S = 60
-_TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18_000, 36_000, 86_400)
-"""Possible tick distances of an axis of a minute and more, in seconds."""
+_TIME_STEPS = (
+    1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18_000, 36_000,
+    86_400, 172_800, 432_000, 864_000, 2_592_000, 8_640_000,
+)  # fmt: skip
+"""Possible tick distances of an axis of a minute and more, in seconds, as in points/axes.js."""
+_EXACT_S = 10.0
+"""Length of an interval below which its ends have a tenth of a second."""
 
 
 class TimeAxis(NamedTuple):
@@ -111,10 +116,14 @@ def when(axis: TimeAxis, begin_ns: int, end_ns: int) -> str:
 
 
 def interval(begin_s: float, end_s: float, *, last_s: float) -> str:
-    """Return an interval as text: 0:17 to 0:27, or 1.2 s to 3.4 s if the axis ends (`last_s`) within a minute."""
+    """Return an interval as text: 0:17 to 0:27, or 1.2 s to 3.4 s if the axis ends (`last_s`) within a minute.
+
+    A short one has tenths: 2:16.4 to 2:17.2.
+    """
     if last_s < _MINUTE_S:
         return ends(f"{begin_s:.1f} s", f"{end_s:.1f} s")
-    return ends(clock_time(begin_s), clock_time(end_s))
+    decimals = 0 if end_s - begin_s >= _EXACT_S else 1
+    return ends(clock_time(begin_s, decimals), clock_time(end_s, decimals))
 
 
 def times(axis: TimeAxis) -> Markup:
@@ -127,6 +136,7 @@ def times(axis: TimeAxis) -> Markup:
             step = next((each for each in _TIME_STEPS if each * _TICKS >= last - first), step)
         for number in range(math.ceil(first / step), math.floor(last / step) + 1):
             place = (number * step - first) / (last - first)
-            words = clock_time(number * step) if is_clock and step >= 1 else f"{number * step:.10g} s"
+            decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+            words = clock_time(number * step, decimals) if is_clock else f"{number * step:.10g} s"
             ticks.append(element("span", words, style=f"left:{place:.3%}"))
     return element("div", ticks, class_="times", aria_hidden="true")

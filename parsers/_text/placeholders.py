@@ -142,7 +142,7 @@ def _constants(columns: dict[str, Array], group: _Group) -> Iterator[_Found]:
         enough = _MOSTLY * len(known) if column in _LEVELS else len(known)
         if times < max(enough, _MIN_EQUAL):
             continue
-        share = "all" if times == len(known) else f"{times / len(known):.0%}"
+        share = "all" if times == len(known) else f"{100 * (times / len(known)):.0f} %"
         cells, span_db = len(np.unique(group.cells[where])), _span(columns, group.rows[where])
         minimum, most = _SCALES[column]
         is_bare = column in _LEVELS and has_quality.any() and not group.qualified[where].any()

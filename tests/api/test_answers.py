@@ -40,7 +40,7 @@ def test_everything_that_a_cell_ends_with_is_short(call: mt.Session) -> None:
 def test_a_diagnosis_in_a_notebook_names_the_connection_of_its_numbers(sample_session: Path) -> None:
     """The sentence told 83 % of three connections, and the row below it 89.9 % of nobody knew which."""
     html = mt.open(sample_session).diagnose()._repr_html_()
-    assert "(83%, measured)" in html
+    assert "(83 %, measured)" in html
     assert "<p>What would help: a faster link" in html
     assert "<p>Connection 1, 10.0.3.2 → 10.0.1.2:</p>" in html
 

@@ -85,7 +85,7 @@ def test_the_headline_names_the_kind_that_cost_most_in_all() -> None:
     assert "header decompressor was out of step" in channel_use(found)
     assert "happened 2 times" in channel_use(found)
     assert headline(found).startswith("Mostly the link")
-    assert "The repair of lost data was the limit for 21% (measured)." in headline(found)
+    assert "The repair of lost data was the limit for 21 % (measured)." in headline(found)
 
 
 def test_acks_with_wrong_headers_are_not_called_lost() -> None:

@@ -34,7 +34,7 @@ def test_programs_of_both_ends_are_told_together(tmp_path: Path) -> None:
     assert headline.part is LimitSubtype.NONE
     assert re.match(
         r"Mostly the programs at both ends: the client paused .* before it asked, .*; "
-        r"the server took 4\.0 s to begin 10 answers, usually 0\.4 s each \(9\d% of ",
+        r"the server took 4\.0 s to begin 10 answers, usually 0\.4 s each \(9\d % of ",
         headline.sentence,
     )
     assert headline.help.count(";") == 1, "each end has its own remedy"
@@ -136,7 +136,7 @@ def test_long_pauses_are_told_in_minutes(tmp_path: Path) -> None:
         end_ms = exchange.round_trips(end_ms + 130_000, 12 + 4 * turn, count=1)
     found = exchange.diagnosed(tmp_path)
     assert found.headline is not None
-    assert "it had nothing to send for 6 min 30 s, in 3 pauses (99.9% of 6 min 30 s" in found.headline.sentence
+    assert "it had nothing to send for 6 min 30 s, in 3 pauses (99.9 % of 6 min 30 s" in found.headline.sentence
     assert "3 pauses of 2 min 10 s (up to 2 min 10 s)" in of(found, "application-limited").sentence
 
 
@@ -175,9 +175,9 @@ def _attempts(path: Path, *, unanswered: int, refused: int, opened: int, syns: i
 @pytest.mark.parametrize(
     ("unanswered", "refused", "opened", "says", "helps"),
     [
-        (1, 0, 0, "The connection was never opened: 3 SYNs had no answer (100% of 2.0 s, measured).", "firewall"),
-        (0, 1, 0, "The connection was never opened: it was refused 0.03 s after the SYN (100% of 0.03 s,", "listens"),
-        (0, 3, 0, "3 of 3 connections were refused (100% of 0.07 s, measured).", "listens"),
+        (1, 0, 0, "The connection was never opened: 3 SYNs had no answer (100 % of 2.0 s, measured).", "firewall"),
+        (0, 1, 0, "The connection was never opened: it was refused 0.03 s after the SYN (100 % of 0.03 s,", "listens"),
+        (0, 3, 0, "3 of 3 connections were refused (100 % of 0.07 s, measured).", "listens"),
         (5, 0, 1, "5 of 6 connections were never answered. Mostly opening the connection (", "firewall"),
         (2, 1, 3, "1 of 6 connections was refused, 2 were never answered. Mostly opening", "listens"),
     ],
@@ -231,7 +231,7 @@ def test_the_remedy_fits_what_people_reported(
 def test_help_is_told_against_the_next_limit_if_it_is_about_as_large() -> None:
     told = explain(read(_RECORDINGS / "00053-outage-data" / "session")).headline
     assert (told.limit, told.share < 0.6) == (Limit.OUTAGE, True)
-    assert told.help.endswith("; for the link (47%): a faster link, or less other traffic on it")
+    assert told.help.endswith("; for the link (47 %): a faster link, or less other traffic on it")
     alone = explain(read(_RECORDINGS / "00109-syn-lost" / "session")).headline
     assert "; for " not in alone.help
 
@@ -252,12 +252,12 @@ def test_a_reader_that_waits_for_data_needs_a_larger_buffer() -> None:
 
 def test_a_rate_that_changed_once_is_told_as_two_rates() -> None:
     told = explain(read(_RECORDINGS / "30020-rate-step" / "session")).headline
-    assert ", at 1.18 Mbit/s and, from 1.9 s on, at 121 kbit/s (99% of" in told.sentence
+    assert ", at 1.18 Mbit/s and, from 1.9 s on, at 121 kbit/s (99 % of" in told.sentence
 
 
 def test_what_is_named_beside_the_largest_limit_has_its_confidence() -> None:
     told = explain(read(_RECORDINGS / "00053-outage-data" / "session")).headline
-    assert "The link was the limit for 47% (measured)." in told.sentence
+    assert "The link was the limit for 47 % (measured)." in told.sentence
 
 
 def test_parts_of_segments_that_the_kernel_holds_wait_by_nagles_algorithm() -> None:

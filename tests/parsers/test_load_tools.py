@@ -42,7 +42,7 @@ def test_udp_tells_what_was_received_and_lost_and_the_jitter(tmp_path: Path, rev
     (tmp_path / "udp.json").write_text(json.dumps(udp_test(reverse=reverse)))
     shown = call("inspect", str(tmp_path / "udp.json")).stdout
     assert "1,000,000      750,000" in shown
-    assert "250 of 1,000 (25.0%)  500 µs" in shown
+    assert "250 of 1,000 (25.0 %)  500 µs" in shown
     rates = parsed(iperf3.FORMAT, json.dumps(udp_test(reverse=reverse)).encode())["application_rate"]
     assert rates["packets"].tolist() == [500, 500]
     assert rates["lost_packets"].tolist() == ([125, 125] if reverse else [-1, -1])
@@ -86,7 +86,7 @@ def test_a_cut_file_gives_what_it_has_or_an_error(tmp_path: Path, share: float) 
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
-        ("public/sigcomm21_iperf3_udp_reverse.json", ["9,013,738,432", "1,737,579,776", "(80.6%)", "73.6 µs"]),
+        ("public/sigcomm21_iperf3_udp_reverse.json", ["9,013,738,432", "1,737,579,776", "(80.6 %)", "73.6 µs"]),
         ("bidir_dupkeys.json", ["3,000,000 bytes", "2,900,000 bytes", "15,000,000 bytes", "14,900,000 bytes"]),
         ("truncated.json", ["2,000,000 bytes", "iperf3 test has no end"]),
         ("list.json", ["3,000,000 bytes", "(test 2)"]),

@@ -58,7 +58,7 @@ def _section(found: Diagnosis) -> str:
 def test_a_moment_is_written_once(found: Diagnosis) -> None:
     first = found.findings[0]
     section = _section(replace(found, find=lambda _: [first._replace(end_ns=first.begin_ns + 1)]))
-    assert re.search(r"cost [0-9.]+ s, (-?[0-9.]+ s|[0-9:]+)[ <]", section)
+    assert re.search(r"cost [0-9.]+ s, (-?[0-9.]+ s|[0-9:.]+)[ <]", section)
     assert not re.search(r"\b([0-9.:]+( s)?) to \1\b", section)
 
 
@@ -98,7 +98,7 @@ def test_an_account_that_is_inferred_is_no_bar() -> None:
 
 def test_a_share_that_rests_on_weak_signs_shows_its_range() -> None:
     section = _section(diagnose(Transfer.of(read(SAMPLES / "cellular_upload"))))
-    low, high = map(int, re.search(r"weak: (\d+)% to (\d+)%", section).groups())  # type: ignore[union-attr]
+    low, high = map(int, re.search(r"weak: (\d+) % to (\d+) %", section).groups())  # type: ignore[union-attr]
     assert low < high
 
 

@@ -65,7 +65,7 @@ def test_a_download_over_an_older_technology_is_slow_for_that_reason(tmp_path: P
     log.write_text("\n".join(lines) + "\n")
     write_report(read(log), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text().replace("\xa0", " ")
-    assert "It was bad for 60 s of 5 min, 100% of that for one cause: an older technology." in html
+    assert "It was bad for 60 s of 5 min, 100 % of that for one cause: an older technology." in html
     assert "3G for 60 of 60 s, at its usual rate in this drive; 3.0 Mbit/s; RSCP -80 dBm" in html
 
 
@@ -219,7 +219,7 @@ def test_a_part_of_a_drive_with_packets_has_its_own_stretches_alone(tmp_path: Pa
     report = tmp_path / "report.html"
     call("report", "-o", report, SAMPLES / "rehearsed-drive", "--from", "60", "--to", "100")
     html = report.read_text()
-    assert "It was bad for 2.8 s of 40 s, 100% of that for one cause: changes of the cell." in html
+    assert "It was bad for 2.8 s of 40 s, 100 % of that for one cause: changes of the cell." in html
     assert "weak signal (coverage)" not in html
     call("report", "-o", report, SAMPLES / "rehearsed-drive", "--from", "2031-01-01T00:00:00")
     assert "Nothing can be said" in report.read_text()

@@ -211,8 +211,8 @@ def test_a_queue_a_policer_and_chance_lose_no_data_for_long(name: str) -> None:
     ("name", "words"),
     [
         ("00199-random-loss", "made congestion-window the limit"),
-        ("30080-server-think", "of it 84% thinking, 9% round trips"),
-        ("00101-pausing-reader", "of it 45% closed"),
+        ("30080-server-think", "of it 84 % thinking, 9 % round trips"),
+        ("00101-pausing-reader", "of it 45 % closed"),
     ],
 )
 def test_shares_and_costs_of_one_thing_do_not_contradict(name: str, words: str, tmp_path: Path) -> None:

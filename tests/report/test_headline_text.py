@@ -51,10 +51,10 @@ def test_help_of_an_outage_or_a_full_link_names_a_radio_only_if_one_was_seen(
     [
         (
             "00004-policer",
-            "The link limited it: a policer let no more through than 1.09 Mbit/s with headers (95% of 8.9 s",
+            "The link limited it: a policer let no more through than 1.09 Mbit/s with headers (95 % of 8.9 s",
         ),
         ("00195-ecn", "A router's ECN marks slowed the sender down 19 times (measured). So the limit was"),
-        ("00191-deep-queue", "The link limited it, at 2.56 Mbit/s (99% of 7.3 s, measured); no other cause"),
+        ("00191-deep-queue", "The link limited it, at 2.56 Mbit/s (99 % of 7.3 s, measured); no other cause"),
         (
             "00090-outage-both",
             "The path was dead both ways for at least 5.18 s; the timer had backed off, and tried again only",
@@ -141,15 +141,15 @@ def test_a_short_fade_of_the_radio_is_told() -> None:
 @pytest.mark.parametrize(
     ("recording", "words"),
     [
-        (RECORDED / "00053-outage-data" / "session", "in 1 gap (51% of 12.3 s, 23% to 52%)."),
-        (RECORDED / "00195-ecn" / "session", "for 3.2 s (at most 61% of 5.3 s)."),
-        (RECORDED / "00101-pausing-reader" / "session", "(45% of 3.7 s, measured), the limit for 70% in all."),
-        (RECORDED / "30080-server-think" / "session", "usually 0.26 s each (84% of 7.4 s, measured)."),
+        (RECORDED / "00053-outage-data" / "session", "in 1 gap (51 % of 12.3 s, 23 % to 52 %)."),
+        (RECORDED / "00195-ecn" / "session", "for 3.2 s (at most 61 % of 5.3 s)."),
+        (RECORDED / "00101-pausing-reader" / "session", "(45 % of 3.7 s, measured), the limit for 70 % in all."),
+        (RECORDED / "30080-server-think" / "session", "usually 0.26 s each (84 % of 7.4 s, measured)."),
         (
             SAMPLES / "typical-1450k",
-            "(99% of 28 min 41 s, measured): the radio carries 9.6 kbit/s, and its far end stopped it for",
+            "(99 % of 28 min 41 s, measured): the radio carries 9.6 kbit/s, and its far end stopped it for",
         ),
-        (SAMPLES / "fig11-fade", "(86% of 26.0 s, measured): the radio carries 9.57 kbit/s."),
+        (SAMPLES / "fig11-fade", "(86 % of 26.0 s, measured): the radio carries 9.57 kbit/s."),
     ],
 )
 def test_a_share_is_told_with_its_bounds_its_whole_and_its_rate(recording: Path, words: str) -> None:

@@ -74,12 +74,12 @@ def test_a_row_tells_limit_rate_delay_loss_and_where(index: Path) -> None:
     row = page[page.index("fig4-slow-start.html") :]
     row = row[: row.index("</tr>")]
     said = parsed(f"<tr><td>{row}</tr>").text
-    assert re.search(r"link \d+%", said)
+    assert re.search(r"link \d+ %", said)
     assert "kbit/s" in said
     assert "→" in said
     assert 'class="spark"' in row
     cells = dict(re.findall(r'data-name="([^"]+)"[^>]*>([^<]*)', row))
-    assert (cells["Utilization"], cells["Link limit"], cells["Efficiency"]) == ("70.9%", "70.8%", "100.0%")
+    assert (cells["Utilization"], cells["Link limit"], cells["Efficiency"]) == ("70.9 %", "70.8 %", "100.0 %")
     assert row.count("<td") == len(HEADS) - 1
     assert "<td></td>" not in row
 

@@ -96,7 +96,7 @@ def test_the_first_screen_of_a_drive_has_the_map_and_the_numbers_of_its_bad_stre
     html = (tmp_path / "report.html").read_text("utf-8")
     first = html[html.index('class="first"') : html.index('id="happened"')]
     assert first.index("Why was it slow?") < first.index('id="map"') < first.index('class="tracks"')
-    listed = re.findall(r"<li><b>([0-9:]+) to ([0-9:]+)</b> ([^<]+)</li>", first)
+    listed = re.findall(r"<li><b>([0-9:.]+) to ([0-9:.]+)</b> ([^<]+)</li>", first)
     assert ("2:15", "2:28", "weak signal (coverage)") in listed
     data = html[html.index('id="route"') :]
     document = json.loads(data[data.index("{") : data.index("</script>")])
@@ -253,6 +253,8 @@ def test_the_legend_names_the_limits_that_occur(browser: Browser, tmp_path: Path
     write_report(read(SAMPLES / "rehearsed-drive"), tmp_path / "report.html")
     browser.open(tmp_path / "report.html")
     browser.wait("window.routeMap.place()")
+    browser.evaluate("document.querySelector('.map canvas').dispatchEvent(new KeyboardEvent('keydown', {key: '.'}))")
+    assert browser.evaluate("document.querySelector('.map .status').innerText").startswith("0:0"), "on the first screen"
     browser.evaluate(
         "(() => {const s = document.querySelector('.map select'); s.selectedIndex = s.options.length - 1;"
         " s.dispatchEvent(new Event('change'))})()"

@@ -24,14 +24,14 @@ def test_a_range_whose_ends_are_written_alike_is_one_value() -> None:
 @pytest.mark.parametrize(
     ("part", "short", "long"),
     [
-        (1.0, "100%", "100.0%"),
-        (1 - 1e-12, "100%", "100.0%"),
-        (0.99974, "> 99.9%", "> 99.9%"),
-        (0.996, "99.6%", "99.6%"),
-        (0.374, "37%", "37.4%"),
-        (0.004, "0.4%", "0.4%"),
-        (0.0003, "< 0.1%", "< 0.1%"),
-        (0.0, "0.0%", "0.0%"),
+        (1.0, "100 %", "100.0 %"),
+        (1 - 1e-12, "100 %", "100.0 %"),
+        (0.99974, "> 99.9 %", "> 99.9 %"),
+        (0.996, "99.6 %", "99.6 %"),
+        (0.374, "37 %", "37.4 %"),
+        (0.004, "0.4 %", "0.4 %"),
+        (0.0003, "< 0.1 %", "< 0.1 %"),
+        (0.0, "0.0 %", "0.0 %"),
     ],
 )
 def test_only_all_is_100_percent_and_only_nothing_0(part: float, short: str, long: str) -> None:
@@ -44,6 +44,11 @@ def test_only_all_is_100_percent_and_only_nothing_0(part: float, short: str, lon
 )
 def test_times_on_an_axis(seconds: float, said: str) -> None:
     assert clock_time(seconds) == said
+
+
+def test_a_short_time_on_an_axis_has_tenths() -> None:
+    assert clock_time(136.25, 1) == "2:16.2"
+    assert clock_time(59.97, 1) == "1:00.0"
 
 
 def test_rates() -> None:

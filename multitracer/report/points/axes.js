@@ -31,7 +31,11 @@ const Axes = (() => {
     return { values, decimals: Math.max(0, -Math.floor(Math.log10(width) + 1e-9)) };
   }
 
-  const CLOCK_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18000, 36000]; // seconds
+  // seconds, as in time_axis.py
+  const CLOCK_STEPS = [
+    1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18000, 36000,
+    86400, 172800, 432000, 864000, 2592000, 8640000,
+  ];
 
   /* Ticks of times: below a minute as of any number, else whole seconds, minutes or hours. */
   function times(low, high, most) {

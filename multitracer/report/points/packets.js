@@ -65,6 +65,9 @@ const Packets = (() => {
     if (frame) return { time: timeOfFrame(figure, Number(frame)) };
     const [, seconds] = words.match(/^(\d+(?:\.\d*)?|\.\d+)\s*s?$/i) ?? [];
     if (seconds && Number(seconds) <= figure.span[1]) return { time: Number(seconds) };
+    const [, hours, minutes, rest] = words.match(/^(?:(\d+):(?=\d+:))?(\d+):(\d\d(?:\.\d*)?)$/) ?? [];
+    const clock = Number(hours ?? 0) * 3600 + Number(minutes) * 60 + Number(rest); // as the page writes times
+    if (clock <= figure.span[1]) return { time: clock };
     return words ? { button: buttonOf(words) } : {};
   }
 

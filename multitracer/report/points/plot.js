@@ -172,7 +172,7 @@ const Plot = (() => {
     function drawTimes(pen, place, { values, decimals }, bottom, box) {
       pen.fillStyle = colours().muted;
       [pen.textAlign, pen.textBaseline] = ["center", "top"];
-      const isClock = figure.unit === "s" && view[1] >= 60; // as the first screen writes times
+      const isClock = figure.unit === "s" && figure.span[1] >= 60; // as the first screen writes times
       const label = (at) => (isClock ? Axes.clock(at, decimals) : at.toFixed(decimals));
       for (const at of values) pen.fillText(label(at), place.x(at), bottom + 6);
       const title = isClock ? figure.axis.replace("seconds", "minutes:seconds") : figure.axis;

@@ -28,7 +28,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         return
     numbers = limit.numbers
     sentence = (
-        f"The sending program had nothing to send for {limit.seconds:.1f} s, {limit.share:.0%} of the time: "
+        f"The sending program had nothing to send for {limit.seconds:.1f} s, {100 * limit.share:.0f} % of the time: "
         f"{count(len(limit.lengths_s), 'pause')} of {about(numbers['median_s'])} "
         f"(up to {about(numbers['largest_s'])})."
     )

@@ -47,11 +47,11 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     numbers = wait.numbers
     sentence = (
         f"The client paused {len(wait.lengths_s):,} times before it asked, usually {about(numbers['median_s'])} "
-        f"(up to {about(numbers['largest_s'])}): {wait.seconds:.1f} s in all, {wait.share:.0%} of the time."
+        f"(up to {about(numbers['largest_s'])}): {wait.seconds:.1f} s in all, {100 * wait.share:.0f} % of the time."
     )
     if len(wait.lengths_s) == 1:
         passed = duration(wait.seconds * NS_PER_S)
-        sentence = f"The client paused for {passed} before it asked: {wait.share:.0%} of the time."
+        sentence = f"The client paused for {passed} before it asked: {100 * wait.share:.0f} % of the time."
     yield wait.finding(KIND, sentence, numbers)
 
 

@@ -33,7 +33,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         numbers |= {"rate_bps": middle, "rate_low_bps": low, "rate_high_bps": high}
     how = f", at {rate}" if rate else ""
     sentence = (
-        f"The link was the limit for {limit.seconds:.1f} s, {limit.share:.0%} of the time{how}; "
+        f"The link was the limit for {limit.seconds:.1f} s, {100 * limit.share:.0f} % of the time{how}; "
         f"it is shown by {shown_by}."
     )
     finding = limit.finding(KIND, sentence, numbers, cost_s=0.0)

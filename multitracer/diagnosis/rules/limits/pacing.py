@@ -65,7 +65,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     if timed < _TIMED or np.mean(np.diff(sent) < _AT_ONCE_NS) > _BURSTS:
         return
     sentence = (
-        f"The sender paced its segments, as BBR does: {timed:.0%} of {len(own):,} full ones left without an "
+        f"The sender paced its segments, as BBR does: {100 * timed:.0f} % of {len(own):,} full ones left without an "
         "ACK that released them, and none in a burst. That is no fault."
     )
     limited = held(diagnosis.limited, Limit.CONGESTION_WINDOW)

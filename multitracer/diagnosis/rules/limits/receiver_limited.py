@@ -35,7 +35,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     low, high = (f"{each:,}" for each in (offered.min(), offered.max()))
     sentence = (
         f"The receiver's window of {ends(low, high)} bytes was full for {limit.seconds:.1f} s, "
-        f"{limit.share:.0%} of the time."
+        f"{100 * limit.share:.0f} % of the time."
     )
     numbers = limit.numbers | {"window_bytes": float(offered[(len(offered) - 1) // 2])}
     finding = limit.finding(KIND, sentence, numbers)

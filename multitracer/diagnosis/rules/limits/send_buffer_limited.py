@@ -35,7 +35,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     seen = diagnosis.limited.seen
     instead = "" if seen is None or seen.state is not None else ", or the congestion window stood still"
     sentence = (
-        f"The send buffer was full for {limit.seconds:.1f} s, {limit.share:.0%} of the time{instead}: "
+        f"The send buffer was full for {limit.seconds:.1f} s, {100 * limit.share:.0f} % of the time{instead}: "
         "only ACKs released new data, and never more than they covered."
     )
     yield limit.finding(KIND, sentence)

@@ -31,9 +31,9 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     typical, largest = about(numbers["median_s"]), about(numbers["largest_s"])
     sentence = (
         f"The server took usually {typical} (up to {largest}) to begin "
-        f"each of {many:,} answers: {limit.seconds:.1f} s in all, {limit.share:.0%} of the time."
+        f"each of {many:,} answers: {limit.seconds:.1f} s in all, {100 * limit.share:.0f} % of the time."
     )
     if many == 1:
         took = duration(limit.seconds * NS_PER_S)
-        sentence = f"The server took {took} to begin its answer: {limit.share:.0%} of the time."
+        sentence = f"The server took {took} to begin its answer: {100 * limit.share:.0f} % of the time."
     yield limit.finding(KIND, sentence, numbers)

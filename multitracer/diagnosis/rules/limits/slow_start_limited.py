@@ -51,7 +51,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     if not saved_s:
         return
     sentence = (
-        f"For {about(limit.seconds)}, {limit.share:.0%} of the time, some {rounds:.0f} round trips of "
+        f"For {about(limit.seconds)}, {100 * limit.share:.0f} % of the time, some {rounds:.0f} round trips of "
         f"{about(trip_s)}, the congestion window was still growing; {_LARGER} times the initial window would "
         f"save up to {about(saved_s)}."
     )

@@ -119,7 +119,7 @@ def _in_cell(diagnosis: Diagnosis) -> Iterator[Finding]:
     begin_ns, end_ns = int(uses["begin_ns"][at].min()), int(uses["end_ns"][at].max())
     share = theirs_s / diagnosis.account.total_s
     sentence = (
-        f"Other mobiles of the cell used its channel for {theirs_s:.1f} s ({share:.0%} of the transfer), "
+        f"Other mobiles of the cell used its channel for {theirs_s:.1f} s ({100 * share:.0f} % of the transfer), "
         f"between {diagnosis.at_s(begin_ns):.1f} and {diagnosis.at_s(end_ns):.1f} s."
     )
     evidence = rows("near.events", uses["row"][at])
@@ -191,7 +191,7 @@ def _finding(diagnosis: Diagnosis, time_ns: Array, row: Array, took_ns: Array, o
     sentence = (
         f"Something else used the link between {diagnosis.at_s(began_ns):.1f} and "
         f"{diagnosis.at_s(ended_ns):.1f} s: for {took_s:.1f} s {words}, "
-        f"and {theirs:.0%} of the link's time went to others."
+        f"and {100 * theirs:.0f} % of the link's time went to others."
     )
     numbers = {"shared_s": took_s, "others_share": theirs}
     return Finding(KIND, began_ns, ended_ns, 0.0, None, rows("sender", row), sentence, numbers=numbers)

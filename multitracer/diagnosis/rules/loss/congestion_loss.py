@@ -24,7 +24,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     served = lost_behind_queue(diagnosis)
     if served is not None and 2 * len(served.place) > len(lost.place):
         return  # the link had served most of them: no queue dropped these, however long it was
-    most = "{count:,} packets ({share:.2%}) were lost, most of them to a full queue: "
+    most = "{count:,} packets ({percent:.2f} %) were lost, most of them to a full queue: "
     why = f"those before had waited {lost.waited_s:.3f} s, as long as any."
     if not lost.waited_longest:
         why = f"as many packets as ever were ahead of them, which took {lost.waited_s:.3f} s."

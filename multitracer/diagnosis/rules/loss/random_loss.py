@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 KIND = "random-loss"
 HELP = "A better signal, cable or port; a congestion control that does not slow down for each loss (BBR)."
 _SERVED = (
-    "{count:,} packets ({share:.2%}) were lost behind the queue: what came next had waited as if the link "
+    "{count:,} packets ({percent:.2f} %) were lost behind the queue: what came next had waited as if the link "
     "had carried them, too."
 )
 _MIN_ROUNDS = 5
@@ -52,7 +52,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     if (lost is None and served is None) or is_policed or diagnosis.policing.is_suspected:
         return
     if lost is not None and (served is None or len(served.place) <= len(lost.place)):
-        what = "{count:,} packets ({share:.2%}) were lost though no queue was full: "
+        what = "{count:,} packets ({percent:.2f} %) were lost though no queue was full: "
         why = f"those before them had waited {lost.waited_s:.4f} s only."
         yield loss_finding(diagnosis, KIND, lost, what + why)
     elif served is not None:

@@ -54,7 +54,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     payload = int(table["payload_bytes"][needless].sum())
     repairs = f"TCP sent {payload:,} bytes again needlessly because of it" if len(needless) else "it did no harm"
     share = len(late.row) / len(diagnosis.transfer.data)
-    sentence = f"{len(late.row):,} packets ({share:.2%}) were overtaken on the way{far}; {repairs}."
+    sentence = f"{len(late.row):,} packets ({100 * share:.2f} %) were overtaken on the way{far}; {repairs}."
     numbers = {"reordered_packets": len(late.row), "reordered_share": share, "needless_repairs": len(needless)}
     numbers |= {} if late.extent == NA else {"extent_packets": late.extent}
     evidence = rows("sender", late.row)

@@ -45,7 +45,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
             began_ns, ended_ns = (int(times[bad[i]]) for i in (0, -1))
             cost_s = diagnosis.limited_s(*_RADIO, Limit.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
             share, is_found = len(bad) / len(known), True
-            sentence = f"The radio was the limit: in {share:.0%} of the readings {words} ({host})."
+            sentence = f"The radio was the limit: in {100 * share:.0f} % of the readings {words} ({host})."
             yield Finding(KIND, began_ns, ended_ns, cost_s, None, rows("radio", bad), sentence)
     if is_found or transfer.near is None:
         return
@@ -61,7 +61,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     began_ns, ended_ns = int(times[again[0]]), int(times[again[-1]])
     cost_s = diagnosis.limited_s((Limit.LINK, LimitSubtype.ARQ), begin_ns=began_ns, end_ns=ended_ns)
     sentence = (
-        f"The radio was the limit: {share:.0%} of the link's frames were repetitions, spread over "
+        f"The radio was the limit: {100 * share:.0f} % of the link's frames were repetitions, spread over "
         f"{diagnosis.link_s(began_ns, ended_ns):.0f} s."
     )
     yield Finding(KIND, began_ns, ended_ns, cost_s, None, rows("near.frames", again), sentence)
