@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import fcntl
 import io
 import os
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 FILE = "transactions.csv"
 _DAMAGED = "this line is damaged; repair or remove the line"
 _NO_FILE = "this is not a file that can be replaced, such as a link or a folder; put the file itself there"
+_NO_FILE_ERRORS = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
+"""Errors of `open` on a link, a folder, and a socket."""
 
 
 def join_radio(folder: Path) -> int:
@@ -111,7 +114,9 @@ def _locked(path: Path) -> Iterator[BinaryIO]:
             f"{path}: this folder does not exist; name a folder that `multitracer measure run` wrote"
         ) from error
     except OSError as error:
-        raise InputError(f"{path}: {_NO_FILE}") from error
+        if error.errno in _NO_FILE_ERRORS:
+            raise InputError(f"{path}: {_NO_FILE}") from error
+        raise InputError(f"{path}: cannot read this file: {error.strerror}") from error
     with stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             raise InputError(f"{path}: {_NO_FILE}")

@@ -7,6 +7,7 @@ import csv
 import fcntl
 import json
 import os
+import resource
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -198,6 +199,19 @@ def _with_empty_line(path: Path) -> None:
 
 def _with_long_cell(path: Path) -> None:
     path.write_text(path.read_text("utf-8") + "x" * 200_000 + "\n", "utf-8")
+
+
+def test_a_file_that_cannot_be_opened_is_refused_with_the_reason(tmp_path: Path) -> None:
+    folder = _folder(tmp_path / "run", [(0.5, 2.0)])
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = os.open(folder, os.O_RDONLY)
+    os.close(highest)  # the number that the next file would get
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest, limits[1]))
+    try:
+        with pytest.raises(InputError, match="cannot read this file: Too many open files"):
+            join_radio(folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 @pytest.mark.parametrize(
