@@ -80,7 +80,7 @@ def _row(cells: list[str], plain: int, labels: list[str], lines: LogLines) -> tu
         raise ValueError("the line does not have as many cells as the header")
     logged = TRANSACTIONS.columns[:-1]
     texts = cells[:plain] + [""] * (len(logged) - plain)
-    values = [_value(column, cell) for column, cell in zip(logged, texts, strict=True)]
+    values = [_value(column, cell, lines) for column, cell in zip(logged, texts, strict=True)]
     for at, (low, high) in _AT:
         value = values[at]
         if isinstance(value, float) and (value < low or value > high):  # neither is NaN
@@ -93,17 +93,25 @@ def _row(cells: list[str], plain: int, labels: list[str], lines: LogLines) -> tu
 _AT = [(TRANSACTIONS.names.index(name), bounds) for name, bounds in _RANGES.items()]
 
 
-def _value(column: Column, cell: str) -> object:
+def _value(column: Column, cell: str, lines: LogLines) -> object:
+    """Return the value of a cell; a number that may be missing and cannot be is missing, and counted."""
     if column.dtype == "float64":
         number = decimal_of(cell) if cell else math.nan
         if number is None:
-            raise ValueError(cell)
+            lines.drop(column.name)
+            return math.nan
         return number
     if column.dtype != "int64":
         return cell
     if not cell and column.na:
         return NA
-    return natural(cell, most=_LATEST_NS if column.name == "start_ns" else _MOST)
+    try:
+        return natural(cell, most=_LATEST_NS if column.name == "start_ns" else _MOST)
+    except ValueError:
+        if not column.na:
+            raise
+        lines.drop(column.name)
+        return NA
 
 
 FORMAT = Format(

@@ -73,8 +73,11 @@ def test_cut_and_damaged_lines_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("column", "cell"),
-    [*(("efficiency", cell) for cell in ("1e-300", "-0.5", "0", "1.5")), ("rtt_s", "1e300"), ("timeout_s", "-1")],
-)
+    [
+        *(("efficiency", cell) for cell in ("1e-300", "-0.5", "0", "1.5", "nan", "inf", "1" * 400)),
+        ("rtt_s", "1e300"), ("rtt_s", "-inf"), ("timeout_s", "-1"), ("bytes_up", "-1"), ("bytes_down", "9" * 30),
+    ],
+)  # fmt: skip
 def test_a_value_that_cannot_be_is_missing_and_said(tmp_path: Path, column: str, cell: str) -> None:
     path = _written(tmp_path)
     header, *lines = path.read_text().splitlines()
