@@ -45,7 +45,8 @@ class ResultFrame(pd.DataFrame):
     """A DataFrame that shows, below its rows, why values are missing.
 
     `attrs["absent"]` has the reasons: by the name of a column, by direction (`reverse`), or as `ROWS` for a
-    table without rows. A reason is shown as long as what it explains is missing.
+    table without rows. A reason is shown as long as what it explains is missing. They explain the complete table:
+    what a selection, a join or a pivot leaves out has no reason.
     """
 
     @property
@@ -70,8 +71,19 @@ class ResultFrame(pd.DataFrame):
         if name == ROWS:
             return not len(self)
         if isinstance(name, bool):
-            return "reverse" in self and not bool((self["reverse"] == name).any())
-        return name in self and bool(self[name].isna().any())
+            directions = self._named("reverse")
+            return bool(directions.shape[1]) and not bool(directions.isin([name]).to_numpy().any())
+        return bool(self._named(name).isna().to_numpy().any())
+
+    def _named(self, name: object) -> pd.DataFrame:
+        """Return the columns of this name: several after a concatenation, none where labels are tuples."""
+        labels: Sequence[object] = self.columns.tolist()
+        return self.iloc[:, [i for i, label in enumerate(labels) if isinstance(label, str) and label == name]]
+
+
+def put_reasons(complete: ResultFrame, absent: Mapping[str, str]) -> None:
+    """Keep in `attrs["absent"]` the reasons for what is missing in a complete table."""
+    complete.attrs["absent"] = {name: reason for name, reason in absent.items() if complete._is_missing(name)}
 
 
 def _listed(names: list[str]) -> str:
@@ -107,7 +119,7 @@ def framed(
     source = ", ".join(dict.fromkeys(chunk.source for chunk in chunks if chunk.source))
     complete.attrs = {"table": schema.name, "columns": explained([*schema, HOST], source=source)}
     if absent:
-        complete.attrs["absent"] = dict(absent)
+        put_reasons(complete, absent)
     return complete
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from multitracer.analysis.series.rtt import Provenance
 from multitracer.api.alignment import Alignment
 from multitracer.api.figures import SessionFigures
-from multitracer.api.frames import ROWS, HostTable, ResultFrame, explained, framed
+from multitracer.api.frames import ROWS, HostTable, ResultFrame, explained, framed, put_reasons
 from multitracer.api.kept import lazy_property
 from multitracer.api.tables import SessionTables, of_capture
 from multitracer.diagnosis.largest import explain_largest, utilization_table
@@ -267,10 +267,8 @@ class Session(SessionTables, SessionFigures):
         """
         transfer = self._transfer(connection, reverse)
         frame = ResultFrame(transfer.phases.to_pandas())
-        frame.attrs = {
-            "columns": explained(transfer.phases.schema, source=transfer.at_sender.capture.point.name),
-            "absent": {ROWS: "captured at the receiver, which does not show what the sender's TCP did"},
-        }
+        frame.attrs = {"columns": explained(transfer.phases.schema, source=transfer.at_sender.capture.point.name)}
+        put_reasons(frame, {ROWS: "captured at the receiver, which does not show what the sender's TCP did"})
         return frame
 
     def _chosen(self, connection: int | None) -> tuple[Capture, int]:
@@ -353,11 +351,11 @@ class Session(SessionTables, SessionFigures):
         no_log = "no log of the link at the sender of the data; `limits` has what packets show"
         frame.attrs = {
             "columns": explained(_ACCOUNT, source="the diagnosis"),
-            "absent": dict.fromkeys(("seconds", "share"), no_log),
             "total_s": account.total_s,
             "utilization": account.utilization,
             "inferred": False if account.is_logged else None,
         }
+        put_reasons(frame, dict.fromkeys(("seconds", "share"), no_log))
         return frame.sort_values("seconds", ascending=False, ignore_index=True)
 
     def utilization(self) -> pd.DataFrame:

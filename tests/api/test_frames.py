@@ -95,6 +95,40 @@ def test_an_empty_table_shows_why_it_is_empty(drive: mt.Session, tmp_path: Path)
     assert "reverse=True: captured near the receiver" in repr(client.rtt())
 
 
+def test_a_selection_without_rows_gives_no_reason_of_the_complete_table(drive: mt.Session) -> None:
+    for frame in (drive.radio, drive.limits(), drive.phases(), drive.efficiency(), drive.utilization(), drive.segments):
+        assert len(frame)
+        nothing = frame.iloc[:0]
+        assert isinstance(nothing, ResultFrame)
+        assert "no rows: " not in repr(nothing)
+        assert "<p>no rows" not in str(nothing._repr_html_())
+    shifted = mt.open(SAMPLES / "typical-1450k").account()
+    assert "no log of the link" not in repr(shifted[["seconds"]].shift())
+
+
+def test_a_frame_is_shown_whatever_pandas_made_its_columns(drive: mt.Session) -> None:
+    seconds = drive.seconds()
+    reason = "no log of a phone's test program"
+    assert reason in repr(seconds[["time_ns", "wanted"]])
+    twice = pd.concat([seconds, seconds], axis=1)
+    for several in (seconds[["wanted", "wanted"]], twice):
+        assert reason in repr(several)
+        assert isinstance(several, ResultFrame)
+        assert as_html(reason) in str(several._repr_html_())
+    rtt = mt.open(SAMPLES / "download" / "mobile" / "tcp-0.pcap.gz").rtt()
+    assert "reverse=True: captured near the receiver" in repr(pd.concat([rtt, rtt], axis=1))
+    pivots = (
+        seconds.pivot_table(["rtt_ns", "rsrp_dbm"], index="cell_id", columns="limited_by", aggfunc="median"),
+        rtt[["reverse"]].assign(reverse=None),
+        seconds.T,
+        seconds.set_axis(range(seconds.shape[1]), axis=1),
+    )
+    for each in pivots:
+        assert isinstance(each, ResultFrame)
+        assert repr(each)
+        assert each._repr_html_()
+
+
 def test_trust_has_a_row_for_each_capture_even_without_a_reason_for_caution(drive: mt.Session) -> None:
     assert drive.trust["host"].tolist() == ["mobile", "fixed"]
     assert set(drive.trust["verdict"]) == {"good"}
