@@ -152,9 +152,13 @@ def explained(columns: Iterable[Column], *, source: str) -> dict[str, dict[str, 
 
 
 def described(frame: pd.DataFrame, name: str, columns: Mapping[str, Column], *, source: str) -> pd.DataFrame:
-    """Return a DataFrame without a schema with text columns of one type, and with descriptions of the columns."""
-    texts = [name for name in frame if np.dtype(columns[str(name)].dtype).kind == "U"]
-    frame = frame.astype(dict.fromkeys(texts, "string"))  # also where all are missing
+    """Return a DataFrame without a schema, with descriptions of the columns, and None for a missing text.
+
+    None is false where a program asks `if row.damaged`; NA raises there, and NaN is true.
+    """
+    texts = [str(name) for name in frame if np.dtype(columns[str(name)].dtype).kind == "U"]
+    frame = frame.astype(dict.fromkeys(texts, object))
+    frame[texts] = frame[texts].where(frame[texts].notna(), None)
     frame.attrs = {"table": name, "columns": explained(columns.values(), source=source)}
     return frame
 

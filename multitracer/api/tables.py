@@ -403,17 +403,17 @@ _FILES = (
     Column("path", "U", "as it was named"),
     Column("format", "U", "as `multitracer formats` names it"),
     Column("variant", "U", "dialect of the format"),
-    Column("compression", "U", "gzip, zstd, xz or bzip2; NA if plain"),
+    Column("compression", "U", "gzip, zstd, xz or bzip2; None if plain"),
     Column("packets", "int64", "packets read"),
     Column("bytes", "int64", "bytes read, decompressed", "bytes"),
     Column("first_ns", "int64", "time of the first packet", "ns since 1970"),
     Column("last_ns", "int64", "time of the last packet", "ns since 1970"),
-    Column("damaged", "U", "what is wrong with it; NA if nothing is"),
+    Column("damaged", "U", "what is wrong with it; None if nothing is"),
 )
 _TRUST = (
     HOST,
-    Column("verdict", "U7", "good, caution or poor: how far the capture can be trusted; NA without a capture"),
-    Column("code", "U", "stable name of the reason for caution; NA if there is none"),
+    Column("verdict", "U7", "good, caution or poor: how far the capture can be trusted; None without a capture"),
+    Column("code", "U", "stable name of the reason for caution; None if there is none"),
     Column("count", "int64", "how often it was seen"),
     Column("sentence", "U", "what it is and what it does to the numbers"),
 )
@@ -512,7 +512,7 @@ class SessionTables(LoggedTables):
         """How far each capture can be trusted: host, verdict, and code, count and sentence of each reason.
 
         A row for each reason for caution; a capture without any, and a session without captures, has one row
-        whose `code` is NA. `attrs["columns"]` describes the columns.
+        whose `code` is None. `attrs["columns"]` describes the columns.
 
         Examples
         --------
