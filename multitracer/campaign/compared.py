@@ -110,12 +110,11 @@ def _main(main: Judged, comparison: SideDifferences, names: Names) -> str:
     if main.is_shown:
         return f"{_shown(main, comparison, names)}."
     margin = MARGIN_DB if what in LEVELS else MARGIN
-    between = f"{names.second}'s {what} is {_between(main)} {names.first}'s."
+    between = _between(main, names)
     if max(abs(low), abs(high)) <= margin:
         return f"{names.second} and {names.first} do not differ in practice: {between}"
-    return (
-        f"These {sessions} sessions neither show nor exclude a difference of {_amount(margin, what)} or more: {between}"
-    )
+    smallest = f"{_of_100(margin)} of 100 {_OF_100[what][1]}" if what in _OF_100 else _amount(margin, what)
+    return f"These {sessions} sessions neither show nor exclude a difference of {smallest} or more: {between}"
 
 
 def _shown(main: Judged, comparison: SideDifferences, names: Names) -> str:
@@ -123,6 +122,8 @@ def _shown(main: Judged, comparison: SideDifferences, names: Names) -> str:
     what, value = main.quantity.name, main.difference.value
     if not main.quantity.relative:
         where = " at the same places" if comparison.matching.by.startswith("place") else ""
+        if what in _OF_100:
+            return f"{_other(main, names)} than {names.first}{where}"
         return f"{names.second}'s {what} is {_range(main)} {_direction(value)} than {names.first}'s{where}"
     is_slower = (value < 0) == (what in _IS_RATE)
     word, with_it = "slower" if is_slower else "faster", _limit(comparison, names, is_slower=is_slower)
@@ -144,17 +145,31 @@ def _amount(value: float, what: str) -> str:
     return f"{value:.2g} dB" if what in LEVELS else _percent(value)
 
 
-def _between(judged: Judged) -> str:
-    low, high = (f"{_amount(abs(each), judged.quantity.name)} {_direction(each)}" for each in judged.difference[1:3])
-    return f"between {low} and {high} than"
+def _between(judged: Judged, names: Names) -> str:
+    """Return a sentence about the interval of a difference that is not significant."""
+    what, interval = judged.quantity.name, judged.difference[1:3]
+    if what in _OF_100:
+        verb, units = _OF_100[what]
+        low, high = (f"{_of_100(abs(each))} {_more(each)}" for each in interval)
+        return f"{names.second} {verb} between {low} and {high} of 100 {units} than {names.first}."
+    low, high = (f"{_amount(abs(each), what)} {_direction(each)}" for each in interval)
+    return f"{names.second}'s {what} is between {low} and {high} than {names.first}'s."
 
 
 def _direction(value: float) -> str:
     return "lower" if value < 0 else "higher"
 
 
+def _more(value: float) -> str:
+    return "fewer" if value < 0 else "more"
+
+
 def _percent(value: float) -> str:
-    return f"{100 * value:.0f} %" if value >= 0.0995 else f"{100 * value:.2g} %"
+    return f"{_of_100(value)} %"
+
+
+def _of_100(value: float) -> str:
+    return f"{100 * value:.0f}" if value >= 0.0995 else f"{100 * value:.2g}"
 
 
 _SENTENCES = (COMPLETION, THROUGHPUT, RTT, LOSS, WEAK, POOR)
@@ -171,11 +186,8 @@ def _other(judged: Judged, names: Names) -> str:
     value, what = judged.difference.value, judged.quantity.name
     if what in _OF_100:
         verb, units = _OF_100[what]
-        low, high = sorted(abs(100 * each) for each in judged.difference[1:3])
-        return (
-            f"{names.second} {verb} {abs(100 * value):.2g} ({low:.2g} to {high:.2g}) "
-            f"{'more' if value > 0 else 'fewer'} of 100 {units}"
-        )
+        low, high = (_of_100(each) for each in sorted(abs(each) for each in judged.difference[1:3]))
+        return f"{names.second} {verb} {_of_100(abs(value))} ({low} to {high}) {_more(value)} of 100 {units}"
     if what == COMPLETION:
         return f"{names.second}'s transfers take {_range(judged)} {'more' if value > 0 else 'less'} time"
     if what == THROUGHPUT:

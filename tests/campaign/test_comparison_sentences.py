@@ -121,6 +121,24 @@ def test_levels_differ_in_db_and_less_than_three_are_none_in_practice() -> None:
     assert row(judged("RSRP", -4.2, -np.inf, np.inf))[6] == "any"
 
 
+def test_the_share_of_a_weak_signal_is_told_in_seconds() -> None:
+    """Of LTE and UMTS no level is comparable, so the weak signal is the answer: more of it is worse, not higher."""
+    shown = judged("weak signal", 0.568, 0.496, 0.664, shown=True)
+    assert says(shown) == "B has a weak signal in 57 (50 to 66) more of 100 seconds than A."
+    at_places = SideDifferences([shown], Matching("place and hour", 1.0, np.zeros(0, np.int64), 1.0), are_places=False)
+    assert headline(at_places, NAMES).endswith("of 100 seconds than A at the same places.")
+    assert says(judged("weak signal", -1.0, -1.0, -0.9, shown=True)) == (
+        "B has a weak signal in 100 (90 to 100) fewer of 100 seconds than A."
+    )
+    assert says(judged("weak signal", 0.04, -0.03, 0.12)) == (
+        "These 12 sessions neither show nor exclude a difference of 5 of 100 seconds or more: "
+        "B has a weak signal in between 3 fewer and 12 more of 100 seconds than A."
+    )
+    assert says(judged("weak signal", 0.0, -0.03, 0.04)).startswith(
+        "B and A do not differ in practice: B has a weak signal in between 3 fewer and 4 more of 100 seconds"
+    )
+
+
 def test_a_row_has_no_number_where_there_is_none() -> None:
     assert row(judged("throughput", 0.5, -1, np.inf))[5:7] == ("+50 %", "any")
     assert row(judged("loss", 0.0, -np.inf, np.inf))[5:7] == ("+0 points", "any")
