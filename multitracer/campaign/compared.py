@@ -76,8 +76,7 @@ class Names(NamedTuple):
 def headline(comparison: SideDifferences, names: Names) -> str:
     """Return the result of a comparison, in one or two sentences."""
     known = [each for each in comparison.judged if math.isfinite(each.difference.value)]
-    main = next((each for each in known if each.quantity.name in MAIN), None)
-    if main is None:
+    if (main := _of_headline(comparison)) is None:
         return (
             f"{names.first} and {names.second} cannot be compared: neither throughput nor "
             "transactions nor RTT nor the radio's level are known on both sides."
@@ -86,6 +85,13 @@ def headline(comparison: SideDifferences, names: Names) -> str:
     rest = [each for each in known if _is_sure(each) and each is not main]
     sentences += [f"{_other(each, names)}." for each in rest if each.quantity.name in _SENTENCES]
     return " ".join(sentences)
+
+
+def _of_headline(comparison: SideDifferences) -> Judged | None:
+    """Return the quantity of the headline: the one that was chosen for it, else the first of `MAIN` that is known."""
+    chosen, *others = (each for each in comparison.judged if each.quantity.name in MAIN)
+    others.sort(key=lambda each: MAIN.index(each.quantity.name))
+    return next((each for each in (chosen, *others) if math.isfinite(each.difference.value)), None)
 
 
 def _is_sure(judged: Judged) -> bool:
@@ -250,15 +256,16 @@ def _of_transfers(
     groups: tuple[SessionGroup, SessionGroup], transfers: tuple[TransferCounts, TransferCounts]
 ) -> list[str]:
     """Return sentences about transfers that were not captured completely, and about those of other sizes."""
-    if not all(each.complete for each in transfers):
-        return []
     names = [printable(group.name) for group in groups]
     written = [
-        f"{name}: {each.complete:,} of {count(each.transfers, 'transfer')} {'is' if each.transfers == 1 else 'are'} "
-        "complete, captured from the handshake to both FINs; goodput and completion time are of these"
+        f"{name}: {f'{each.complete:,}' if each.complete else 'none'} of {count(each.transfers, 'transfer')} "
+        f"{'is' if 1 in (each.transfers, each.complete) else 'are'} complete, captured from the handshake to both "
+        f"FINs; goodput and completion time are {'of these' if each.complete else 'not known'}"
         for name, each in zip(names, transfers, strict=True)
         if each.complete < each.transfers
     ]
+    if not all(each.complete for each in transfers):
+        return written
     ratio = transfers[1].bytes / transfers[0].bytes - 1
     if abs(ratio) > MARGIN:
         written.append(

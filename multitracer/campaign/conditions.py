@@ -33,6 +33,7 @@ from multitracer.campaign.compared_sides import (
     TRANSACTION,
     TRANSFERS,
     session_values,
+    transfer_counts,
 )
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.rules import RULES
@@ -287,8 +288,7 @@ def judged_mean(condition: Condition, group: SessionGroup) -> JudgedCondition:
     values = list(session_values(group, condition.sql).values())
     name = printable(group.name)
     if not values:
-        reason = f"none of {count(len(group.sessions), 'session')} of {name} has a value of {condition.name}"
-        return JudgedCondition(condition, Outcome.UNKNOWN, reason, *[math.nan] * 3)
+        return JudgedCondition(condition, Outcome.UNKNOWN, _without_value(condition, group), *[math.nan] * 3)
     value = float(np.mean(values))
     reason = f"{_shown(value, condition)} in {count(len(values), 'session')} of {name}"
     return JudgedCondition(condition, _outcome(condition.holds(value)), reason, value, math.nan, math.nan)
@@ -299,10 +299,9 @@ def _judged_difference(
 ) -> JudgedCondition:
     first, second = (printable(group.name) for group in groups)
     held = sides.session[sides.sums[condition.quantity.name].weight > 0]
-    for name, is_held in ((first, ~sides.side[held]), (second, sides.side[held])):
+    for group, is_held in zip(groups, (~sides.side[held], sides.side[held]), strict=True):
         if not is_held.any():
-            reason = f"no session of {name} has a value of {condition.name}"
-            return JudgedCondition(condition, Outcome.UNKNOWN, reason, *[math.nan] * 3)
+            return JudgedCondition(condition, Outcome.UNKNOWN, _without_value(condition, group), *[math.nan] * 3)
     result = compare(sides, [condition.quantity]).judged[0]
     value, low, high, _ = result.difference
     if _are_equal(sides, condition):
@@ -319,6 +318,16 @@ def _judged_difference(
     interval = f"{_difference(low, condition)} to {_difference(high, condition)}"
     reason = f"{second} differs from {first} by {_difference(value, condition)} (95 % interval {interval})"
     return JudgedCondition(condition, _between(condition, low, high), reason, value, low, high)
+
+
+def _without_value(condition: Condition, group: SessionGroup) -> str:
+    """Return why no session of a side has a value of a quantity."""
+    name = printable(group.name)
+    if condition.name.startswith(("goodput", "completion")):
+        counts = transfer_counts(group)
+        if counts.transfers and not counts.complete:
+            return f"no transfer of {name} is complete, captured from the handshake to both FINs"
+    return f"no session of {name} has a value of {condition.name}"
 
 
 def _are_equal(sides: Sides, condition: Condition) -> bool:

@@ -11,7 +11,8 @@ import sys
 import tempfile
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -22,9 +23,6 @@ from multitracer.manifest import Host, Manifest, Variables, write_manifest
 from tests.campaign.sessions import HOUR_NS, make_session, make_sessions
 from tests.cli.program import call
 from tests.recording.captures import MS, START_NS, Conversation, write_conversations
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +146,18 @@ def test_without_transfers_two_operators_are_compared_by_the_radio_at_the_same_p
     call("compare", tmp_path / "campaign", "--by", "operator", "-o", tmp_path / "page.html")
     assert "<td>RSRP</td>" in (tmp_path / "page.html").read_text("utf-8"), "though it has no distribution"
     assert rsrp["value"] == document["conditions"][0]["value"] == pytest.approx(-6.9, abs=0.3)
+
+
+def test_a_side_without_a_complete_transfer_says_why_it_has_no_goodput() -> None:
+    traces = Path(__file__).parents[2] / "sample_traces"
+    why = "no transfer of damaged is complete, captured from the handshake to both FINs"
+    bounds = "--fail-if", "goodput < 1kbit/s", "--fail-if", "completion.p95 > +10%"
+    document = compared(traces / "download", traces / "damaged", *bounds, status=4)
+    assert (
+        "damaged: none of 1 transfer is complete, captured from the handshake to both FINs; "
+        "goodput and completion time are not known"
+    ) in document["notes"]
+    assert [each["reason"] for each in document["conditions"]] == [why, why]
 
 
 def test_of_two_sessions_nothing_is_claimed(tmp_path: Path) -> None:

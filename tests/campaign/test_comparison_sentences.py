@@ -94,6 +94,14 @@ def test_without_throughput_the_next_quantity_is_the_answer() -> None:
     assert "cannot be compared" in says(nothing)
 
 
+def test_where_the_chosen_quantity_has_no_ratio_the_next_by_priority_is_the_answer() -> None:
+    """In the order of the documentation, not in that of the table, where RTT is before throughput."""
+    transfers = judged("goodput of transfers", float("nan"), float("nan"), float("nan"))
+    rtt = judged("RTT", 0.2, 0.1, 0.3, shown=True)
+    assert says(transfers, rtt, SLOWER).startswith("B is 12 % (5 to 19 %) slower than A.")
+    assert says(rtt, SLOWER).startswith("B is 20 % (10 to 30 %) slower than A."), "it was chosen: most sessions have it"
+
+
 def test_transfers_come_before_the_seconds_that_contradict_them() -> None:
     goodput = judged("goodput of transfers", 0.49, 0.4, 0.58, shown=True)
     completion = judged("completion time", -0.33, -0.37, -0.28, shown=True)
