@@ -122,13 +122,19 @@ def _is_small(inputs: Inputs, max_packets: int | None) -> bool:
     from multitracer.cli._documents import LINK_USE_PACKETS
 
     files = [path for point in inputs.points for path in point.paths]
-    most = None if max_packets is None else max_packets * len(inputs.points)
-    is_countable = all(Path(file).is_file() for file in files)
-    return is_countable and parsers.packets_about(files, most) <= _SLACK * LINK_USE_PACKETS
+    if not all(Path(file).is_file() for file in files):
+        return False
+    # a capture of a plug-in has no blocks to count in
+    packets = sum(parsers.packets_about([file]) or Path(file).stat().st_size // _UNCOUNTED_BYTES for file in files)
+    most = packets if max_packets is None else max_packets * len(inputs.points)
+    return min(packets, most) <= _SLACK * LINK_USE_PACKETS
 
 
 _SLACK = 2
 """Factor by which packets after the first block of a capture may be larger than in it. Not measured."""
+_UNCOUNTED_BYTES = 64
+"""Size of a packet in a capture whose packets cannot be counted: less than that of an Ethernet frame without payload,
+so that no large capture is taken for a small one."""
 
 
 def _wrote_transactions(reading: InputChoice, output: str | None, form: str, *, pool: bool) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import io
+import os
 import re
 import signal
 import sys
@@ -18,7 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import parsers
+from multitracer.cli import analyze
 from multitracer.errors import FormatError, InputError, PluginError, UnknownFormatError
+from multitracer.recording.inputs import Inputs, Point
 from multitracer.schemas.radio import RADIO
 from multitracer.tables import Column, Schema, Table
 from parsers import _registry
@@ -143,6 +146,20 @@ def test_an_installed_format_in_a_pcapng_file_is_recognised(installed: list[obje
         cached.cache_clear()
     installed.append(Plugin("acme", replace(ACME, sniff=lambda head: "yes" if b"acme" in head else "no")))
     assert parsers.detect(path).name == "acme-log"
+
+
+@pytest.mark.parametrize(("size", "is_small"), [(1 << 20, True), (1 << 30, False)])
+def test_a_large_capture_of_a_plug_in_is_not_kept_for_the_use_of_its_link(
+    size: int, is_small: bool, installed: list[object], tmp_path: Path
+) -> None:
+    """Its packets cannot be counted before it is read."""
+    installed.append(Plugin("acme", replace(ACME, layer="packet", blocks=None)))
+    path = tmp_path / "x.acme"
+    path.write_bytes(b"acme")
+    os.truncate(path, size)
+    inputs = Inputs("x", [Point(str(path), (str(path),))])
+    assert analyze._is_small(inputs, None) is is_small
+    assert analyze._is_small(inputs, 100)
 
 
 def test_an_installed_capture_format_is_read_as_a_capture(installed: list[object], tmp_path: Path) -> None:
