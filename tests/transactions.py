@@ -32,12 +32,12 @@ def transactions(
     labels: str = "",
     radio: bool = False,
 ) -> Table:
-    """Return TRANSACTIONS with these RTTs for each size; inf is a dropped one."""
+    """Return TRANSACTIONS with these RTTs for each size; inf is a dropped one, NaN one whose RTT is not known."""
     rtts = {size: np.asarray(values, dtype=np.float64) for size, values in rtts_s.items()}
     sizes = np.array([size for size, values in rtts.items() for _ in values], dtype=np.int64)
     rtt = np.array([value for values in rtts.values() for value in values], dtype=np.float64)
     count, lost = len(rtt), np.isinf(rtt)
-    took_s = np.where(lost, _TIMEOUT_S, rtt) + 0.5
+    took_s = np.where(np.isfinite(rtt), rtt, _TIMEOUT_S) + 0.5
     luck = np.random.default_rng(7)
     fixed = "reply" if vary == "request" else "request"
     columns: dict[str, Any] = {

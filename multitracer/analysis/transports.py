@@ -163,8 +163,12 @@ class Transport:
         return self.table.take(rows[np.argsort(self.table["start_ns"][rows], kind="stable")])
 
     def rtt_s(self, table: Table) -> Array:
-        """Return the RTT of each row of `table`: float64, s, shape (n,); infinite for a dropped one."""
+        """Return the RTT of each row of `table`: float64, s, shape (n,); inf for a dropped one, NaN if not known."""
         return np.where(dropped(table), np.inf, table["rtt_s"])
+
+    def sorted_rtt_s(self, table: Table) -> Array:
+        """Return the RTTs of `table`, ascending: float64, s, shape (n_known,); infinite for a dropped one."""
+        return _known(np.sort(self.rtt_s(table)))
 
     def begin_s(self, table: Table) -> Array:
         """Return the begin of each row of `table`, in link time since the first: float64, s, shape (n,)."""
@@ -181,9 +185,9 @@ class Transport:
         if self.protocol != "tcp":
             return None
         if not self.sets_up_each:
-            return None if self.setup is None else self.rtt_s(table) + self.setup.seconds
+            return None if self.setup is None else _known(self.rtt_s(table)) + self.setup.seconds
         known = dropped(table) | ~np.isnan(table["connect_s"])
-        both = self.rtt_s(table)[known] + np.nan_to_num(table["connect_s"][known])
+        both = _known(self.rtt_s(table)[known] + np.nan_to_num(table["connect_s"][known]))
         return both if len(both) else None
 
     def setups(self, table: Table) -> int:
@@ -195,14 +199,18 @@ class Transport:
         return int(np.count_nonzero(~np.isnan(table["connect_s"])))
 
 
+def _known(values: Array) -> Array:
+    return values[~np.isnan(values)]
+
+
 def dropped(table: Table) -> Array:
-    """Return which transactions failed or have no RTT.
+    """Return which transactions failed; one that finished may have an RTT that is not known.
 
     Returns
     -------
     ndarray of bool, shape (n_transactions,)
     """
-    failed: Array = (table["outcome"] != "ok") | np.isnan(table["rtt_s"])
+    failed: Array = table["outcome"] != "ok"
     return failed
 
 
@@ -351,7 +359,7 @@ def size_statistics(transport: Transport) -> Table:
 
 def _statistics(transport: Transport, size: int) -> Row:
     table = transport.at(size)
-    ordered = np.sort(transport.rtt_s(table))
+    ordered = transport.sorted_rtt_s(table)
     finished = ordered[np.isfinite(ordered)]
     middle = median_interval(ordered, np.random.default_rng([SEED, size]))
     with_setup = transport.with_setup_s(table)
@@ -531,9 +539,10 @@ def influence(transport: Transport, name: str) -> Influence:
     ranks: list[tuple[Array, Array]] = []
     for size in transport.sizes:
         table = transport.at(size)
-        known = np.isfinite(table[name])
+        rtt = transport.rtt_s(table)
+        known = np.isfinite(table[name]) & ~np.isnan(rtt)
         if np.count_nonzero(known) >= _FEWEST:
-            ranks.append((_ranks(transport.rtt_s(table)[known]), _ranks(table[name][known])))
+            ranks.append((_ranks(rtt[known]), _ranks(table[name][known])))
     if not ranks:
         return Influence(float("nan"), 0)
     rtt, value = (np.concatenate(column) for column in zip(*ranks, strict=True))
@@ -623,7 +632,7 @@ def compare(first: Transport, second: Transport) -> Table:
 
 def _row(first: Transport, second: Transport, size: int) -> dict[str, object]:
     tables = first.at(size), second.at(size)
-    ours, theirs = np.sort(first.rtt_s(tables[0])), np.sort(second.rtt_s(tables[1]))
+    ours, theirs = first.sorted_rtt_s(tables[0]), second.sorted_rtt_s(tables[1])
     with_setup, setups = first.with_setup_s(tables[0]), first.setups(tables[0])
     gap, at_s = cdf_gap(ours, theirs)
     setup = EstimateInterval(*[float("nan")] * 3) if with_setup is None else _ratio(np.sort(with_setup), theirs)
@@ -633,9 +642,9 @@ def _row(first: Transport, second: Transport, size: int) -> dict[str, object]:
     numbers = {f"{name}{end}": n for name, estimate in values for end, n in zip(_ENDS, estimate, strict=True)}
     return numbers | {
         "size_bytes": size,
-        "count": len(ours),
+        "count": len(tables[0]),
         "dropped": int(np.isinf(ours).sum()),
-        "other_count": len(theirs),
+        "other_count": len(tables[1]),
         "other_dropped": int(np.isinf(theirs).sum()),
         "setups": setups,
         "cdf_gap": gap,
@@ -682,7 +691,7 @@ def cdf_gap(ours: Array, theirs: Array) -> tuple[float, float]:
         The RTT of the maximum distance, s; NaN if neither side has a finite value.
     """
     at = np.union1d(ours[np.isfinite(ours)], theirs[np.isfinite(theirs)])
-    if not len(at):
+    if not len(at) or not min(len(ours), len(theirs)):
         return 0.0, float("nan")
     shares = [np.searchsorted(values, at, "right") / len(values) for values in (ours, theirs)]
     gap = shares[1] - shares[0]

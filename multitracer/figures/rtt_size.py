@@ -191,7 +191,9 @@ def _line(each: _Drawn) -> Props:
 
 def _hover_words(table: Table) -> list[str]:
     return [
-        f"{row['size_bytes']} bytes: median {row['median_s']:.3g} s"
+        f"{row['size_bytes']} bytes: no RTT is known"
+        if row["median_s"] is None
+        else f"{row['size_bytes']} bytes: median {row['median_s']:.3g} s"
         f"<br>95 % sure: {row['median_low_s']:.3g} to {row['median_high_s']:.3g} s"
         f"<br>5 to 95 %: {row['p5_s']:.3g} to {row['p95_s']:.3g} s; mean {row['mean_s'] or np.nan:.3g} s"
         f"<br>{row['dropped']} of {row['count']} dropped"
@@ -240,7 +242,7 @@ def _with_setup(each: _Drawn) -> list[Props]:
 
 def _lost_notes(each: _Drawn) -> list[Props]:
     """Return a note at each size without a median, because at least half of the transactions were dropped."""
-    rows = [row for row in each.table.rows() if np.isinf(row["median_s"])]
+    rows = [row for row in each.table.rows() if row["median_s"] == np.inf]
     return [
         {
             "x": float(np.log10(row["size_bytes"] * each.shift)),
@@ -335,7 +337,8 @@ def _gaps(transports: Sequence[Transport]) -> dict[tuple[str, int], str]:
     if len({transport.name for transport in transports}) == 2:
         for first, second in pairs(transports):
             for row in compare(first, second).rows():
-                ratio = f"ratio {row['ratio']:.2f}" if np.isfinite(row["ratio"]) else "no ratio"
+                is_known = row["ratio"] is not None and np.isfinite(row["ratio"])
+                ratio = f"ratio {row['ratio']:.2f}" if is_known else "no ratio"
                 gaps[first.vary, row["size_bytes"]] = f": {ratio}, {abs(row['cdf_gap']):.2f} apart"
     return gaps
 
@@ -356,14 +359,16 @@ def _cell(vary: str, size: int, here: Sequence[Transport], gap: str, number: int
     if number > 1:
         x_axis["matches"] = "x"
     y_axis = {"range": [-0.02, 1.04], "tickvals": [0, 0.5, 1]} | ({"title": {"text": "share"}} if number == 1 else {})
-    empty = "" if any(np.isfinite(each).any() for each in rtts) else "All transactions were dropped."
+    lost = all(np.isinf(each).all() for each in rtts)
+    none = "All transactions were dropped." if lost else "No RTT is known."
+    empty = "" if any(np.isfinite(each).any() for each in rtts) else none
     return SheetPanel(f"{size} bytes{f', {vary}' if several else ''}{gap}", _PANEL_PX, x_axis, y_axis, empty)
 
 
 def _curve(
     transport: Transport, size: int, look: SeriesStyle, theme: ThemeName, number: int, *, shown: bool
 ) -> list[Props]:
-    every = np.sort(transport.rtt_s(transport.at(size)))
+    every = transport.sorted_rtt_s(transport.at(size))
     finished = every[np.isfinite(every)]
     lost = len(every) - len(finished)
     x, share = _thinned(finished, len(every))

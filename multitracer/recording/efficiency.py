@@ -196,7 +196,7 @@ def _radio(transfer: Transfer) -> dict[str, float]:
 
 
 def _of_transaction(row: Row) -> Row:
-    needed, is_done = row["request_bytes"] + row["reply_bytes"], row["outcome"] == "ok" and row["rtt_s"] is not None
+    needed, is_done = row["request_bytes"] + row["reply_bytes"], row["outcome"] == "ok"
     is_counted = row["protocol"] != "centauruscomm" and None not in (row["bytes_up"], row["bytes_down"])
     sent = row["bytes_up"] + row["bytes_down"] if is_counted else None  # those of CentaurusComm have headers
     efficiency = row["efficiency"] if is_done else None
@@ -209,7 +209,7 @@ def _of_transaction(row: Row) -> Row:
         "size_bytes": row["size_bytes"],
         "begin_ns": row["start_ns"],
         "seconds": row["timeout_s"] if row["rtt_s"] is None else row["rtt_s"],
-        "rtt_s": row["rtt_s"] if is_done else np.nan,
+        "rtt_s": np.nan if row["rtt_s"] is None or not is_done else row["rtt_s"],
         "rtt_min_s": np.nan,
         "rtt_max_s": np.nan,
         "needed_bytes": needed if is_done else NA,

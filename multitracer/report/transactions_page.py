@@ -325,7 +325,7 @@ def _row(name: str, value: str) -> Markup:
     return element("tr", element("th", printable(name), scope="row"), element("td", printable(value)))
 
 
-_VERDICTS = ("faster", "alike", "slower", "too few", "failed", "other failed", "both failed")
+_VERDICTS = ("faster", "alike", "slower", "too few", "failed", "other failed", "both failed", "not known")
 
 
 def seconds(value: float | None) -> str:
@@ -335,9 +335,9 @@ def seconds(value: float | None) -> str:
     return "dropped" if isinf(value) else f"{'−' if value < 0 else ''}{duration(abs(value) * NS_PER_S)}"
 
 
-def spread(low: float, high: float) -> str:
+def spread(low: float | None, high: float | None) -> str:
     """Return a range of durations as text; "" if it is not known, or if both ends are inf."""
-    return f"{seconds(low)} to {seconds(high)}" if isfinite(low) else ""
+    return f"{seconds(low)} to {seconds(high)}" if low is not None and isfinite(low) else ""
 
 
 def factor(value: float | None) -> str:
@@ -379,7 +379,7 @@ def comparison_sentence(first: Transport, second: Transport, table: Table, *, na
 def _verdict(row: Row, name: str) -> str:
     ratio = row[name]
     if ratio is None:
-        return "both failed"
+        return "both failed" if row["dropped"] and row["other_dropped"] else "not known"
     if isinf(ratio):
         return "failed"
     if ratio == 0:
@@ -406,6 +406,8 @@ def _part(verdict: str, rows: list[Row], sizes: list[int], first: Transport, sec
         return f"failed {where} ({_lost(rows, '')})"
     if verdict == "other failed":
         return f"did not fail {where}, where {second.name} did ({_lost(rows, 'other_')})"
+    if verdict == "not known":
+        return f"cannot be compared with {second.name} {where}: no RTT is known of one of them"
     return f"failed {where}, and so did {second.name}"
 
 
@@ -447,6 +449,8 @@ def transport_sentence(transport: Transport) -> str:
     """Return a sentence on the RTT of one transport by message size, and on dropped transactions."""
     rows = [row for row in size_statistics(transport).rows() if row["median_s"] is not None]
     finished = [row for row in rows if isfinite(row["median_s"])]
+    if not rows:
+        return f"{transport.name}: no RTT is known ({dropped_words(transport)})."
     if not finished:
         return f"{transport.name}: half or more were dropped at every size ({dropped_words(transport)})."
     first, last = finished[0], finished[-1]

@@ -62,6 +62,17 @@ def test_a_dropped_transaction_counts_as_longer_than_any() -> None:
     assert small["p95_s"] == INF
 
 
+def test_a_finished_transaction_whose_rtt_is_not_known_is_not_dropped() -> None:
+    given = {128: [1, 2, np.nan, INF], 256: [np.nan, np.nan]}
+    first, second = transports(transactions(given), transactions(given, protocol="centauruscomm"))
+    some, none = size_statistics(first).rows()
+    assert (some["count"], some["dropped"], some["median_s"], some["most_s"]) == (4, 1, 2, 2)
+    assert (none["count"], none["dropped"], none["median_s"], none["why"]) == (2, 0, None, "")
+    some, none = compare(first, second).rows()
+    assert (some["count"], some["dropped"], some["other_dropped"], some["ratio"]) == (4, 1, 1, 1)
+    assert (none["count"], none["dropped"], none["ratio"], none["cdf_gap"]) == (2, 0, None, 0)
+
+
 def test_statistics_and_ratios_are_the_same_each_time_and_whatever_is_beside() -> None:
     complete = transports(cdpd_like("tcp"), cdpd_like("centauruscomm"))
     rows = cdpd_like("tcp")
