@@ -25,6 +25,7 @@ from multitracer.errors import (
     answering_within,
     bound_elsewhere,
     right_argument,
+    right_name,
 )
 from multitracer.tables import Column, Schema, Table
 from parsers._format import Format, Match
@@ -45,8 +46,11 @@ ENTRY_POINTS = "multitracer.formats"
 
 _GROUPS = (ENTRY_POINTS, "multitracer.collectors")
 """All groups of entry points that are used."""
-_OURS = re.compile(r"multi[_-]?trac", re.IGNORECASE)
-"""Begin of the name of a group that can be meant for us."""
+_OURS = re.compile(r"multi[_-]?tracer", re.IGNORECASE)
+"""Begin of the name of a group that is meant for us."""
+_SIMILARITY = 0.95
+"""Smallest similarity (difflib) of another group that is meant for us: one wrong letter has 0.97, the group of the same
+name of a package `multitrack` 0.92."""
 
 
 def entry_points() -> list[EntryPoint]:
@@ -54,8 +58,14 @@ def entry_points() -> list[EntryPoint]:
     import importlib.metadata  # noqa: PLC0415  it costs 10 ms, and reading a capture does not need it
 
     known = importlib.metadata.entry_points()
-    groups = [group for group in known.groups if _OURS.match(group) and group not in _GROUPS[1:]]
+    groups = [group for group in known.groups if _is_ours(group) and group not in _GROUPS[1:]]
     return sorted((each for group in groups for each in known.select(group=group)), key=lambda p: (p.name, p.value))
+
+
+def _is_ours(group: str) -> bool:
+    from difflib import get_close_matches  # noqa: PLC0415  # only where there are other groups
+
+    return bool(_OURS.match(group) or get_close_matches(group.lower(), _GROUPS, 1, _SIMILARITY))
 
 
 @functools.cache
@@ -274,7 +284,8 @@ def installed() -> InstalledFormats:
 
 def _check_group(point: EntryPoint) -> None:
     if point.group != ENTRY_POINTS:
-        raise PluginError(f"{point.group!r} is no group of entry points; write {' or '.join(_GROUPS)}")
+        advice = right_name(point.group.lower(), _GROUPS) or f"; write {' or '.join(_GROUPS)}"
+        raise PluginError(f"{point.group!r} is no group of entry points{advice}")
 
 
 def _bound(module: object, name: str, *, taken: Container[str]) -> Format:

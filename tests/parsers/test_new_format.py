@@ -107,6 +107,8 @@ _GROUP = "multitracer.formats"
     [
         ("multitracer.format", "acme", "FORMAT", "parse", "is no group of entry points; write " + _GROUP),
         ("Multi-Tracer.Formats", "acme", "FORMAT", "parse", "is no group of entry points; write " + _GROUP),
+        ("multitrace.formats", "acme", "FORMAT", "parse", "is no group of entry points; write " + _GROUP),
+        ("multitracer.colector", "acme", "FORMAT", "parse", "of entry points; write multitracer.collectors; the"),
         (_GROUP, "acme", "FORMATS", "parse", "no FORMAT of type parsers.Format; rename FORMATS to FORMAT"),
         (_GROUP, "acme", "FORMAT", "prase", "unexpected keyword argument 'prase'; write parse"),
         (_GROUP, "acme:FORMAT", "FORMAT", "parse", "let the entry point name the module, without :FORMAT"),
@@ -121,3 +123,11 @@ def test_a_misspelt_name_of_a_plug_in_is_said_once_with_the_right_one(
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stderr.count("the plug-in is not used") == 1
     assert why in " ".join(done.stderr.split())
+
+
+@pytest.mark.slow
+def test_a_group_of_another_package_is_not_ours(tmp_path: Path) -> None:
+    environment = install(tmp_path / "site", "acme", "[multitrack.effects]\nacme = acme\n", {"acme": ""})
+    command = [sys.executable, "-m", "multitracer", "inspect", str(ROOT / "sample_traces" / "typical-1450k")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert "plug-in" not in done.stderr
