@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from multitracer.analysis.mobility.cells import CellVisits
     from multitracer.analysis.mobility.seconds import Seconds
     from multitracer.diagnosis.drive import Drive
+    from multitracer.recording.phones import Phone
     from multitracer.tables import Array, Times
 
     Cells = Array | list[object]
 
 _LEVELS = ("rsrp_dbm", "rsrq_db", "sinr_db", "rscp_dbm", "rssi_dbm")
 _CELL = ("cell_id", "physical_cell_id", "channel")
+_RADIO = (*_CELL, *_LEVELS, "rat", "plmn", "handover")
 _PLACE = ("lat_deg", "lon_deg", "heading_deg", "distance_m")
 _DIRECTED = (f"throughput_{FORWARD}_bps", f"throughput_{REVERSE}_bps")
 
@@ -63,13 +65,23 @@ def seconds_columns(drive: Drive) -> dict[str, Cells]:
     limit, part = _limit_and_part(seconds)
     columns: dict[str, Cells] = {
         "time_ns": begin, "throughput_bps": seconds.rate_bps, "limited_by": limit, "part": part,
-        "handover": seconds.is_change, "wanted": [None] * len(begin) if states is None else seconds.is_wanted,
+        "handover": _handovers(seconds, phone), "wanted": [None] * len(begin) if states is None else seconds.is_wanted,
     }  # fmt: skip
     levels = seconds._asdict()
     columns |= {name: levels[name] for name in _LEVELS}
     columns |= _seconds_cells(cell_visits, begin) | _places(drive, begin) | _round_trips(drive, begin)
     columns |= _losses(drive, begin) | _directions(drive, begin) | {"cause": _causes(drive, begin, limit)}
     return {name: columns[name] for name in SECONDS.names}
+
+
+def _handovers(seconds: Seconds, phone: Phone | None) -> list[object]:
+    """Return for each second whether the cell changed near it; None before and after the radio log."""
+    span_ns = None if phone is None else phone.span_ns
+    if span_ns is None:
+        return [None] * len(seconds.begin_ns)
+    first, last = span_ns
+    known = seconds.is_change | ((seconds.begin_ns + NS_PER_S > first) & (seconds.begin_ns <= last))
+    return [each if there else None for each, there in zip(seconds.is_change.tolist(), known.tolist(), strict=True)]
 
 
 def _directions(drive: Drive, begin: Times) -> dict[str, Cells]:
@@ -165,7 +177,7 @@ def absent_of(drive: Drive, columns: Mapping[str, Cells]) -> dict[str, str]:
     diagnosis, captures = drive.diagnosis, drive.radio_context.recording.captures
     no_transfer = "no TCP connection was explained: none has data and times"
     reasons = {
-        **dict.fromkeys((*_CELL, *_LEVELS, "rat", "plmn"), "the radio log has no such reading"),
+        **dict.fromkeys(_RADIO, "the radio log has no such reading"),
         **dict.fromkeys(_PLACE, "the device did not move"),
         "throughput_bps": "neither a capture with data nor a log of a phone's rate",
         **dict.fromkeys(_DIRECTED, "the captures have no data" if captures else "no capture"),
@@ -180,7 +192,7 @@ def absent_of(drive: Drive, columns: Mapping[str, Cells]) -> dict[str, str]:
         reasons |= dict.fromkeys(("sent", "lost", "limited_by"), view)
         reasons |= dict.fromkeys(("rtt_ns", "rtt_samples"), "the transfer has no RTT sample")
     if not drive.phones:
-        reasons |= dict.fromkeys((*_CELL, *_LEVELS, "rat", "plmn", "cause"), "no radio log of a phone")
+        reasons |= dict.fromkeys((*_RADIO, "cause"), "no radio log of a phone")
     elif diagnosis is not None and not diagnosis.causes:
         reasons |= {"cause": "no radio log in the time of the transfer"}
     if drive.route is None:

@@ -261,7 +261,11 @@ SECONDS = Schema(
             ("heading_deg", "course over ground; null while the device does not move", "degrees"),
             ("distance_m", "distance along the route", "m"),
         ),
-        Column("handover", "bool", "whether the cell changed within the next second or the last three seconds"),
+        Column(
+            "handover",
+            "bool",
+            "whether the cell changed within the next second or the last three seconds; null where no radio was logged",
+        ),
         Column("wanted", "bool", "whether the phone's test program transferred data; null if not logged"),
     ),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import lzma
+import shutil
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,9 +57,22 @@ def test_columns_without_values_have_a_reason(tmp_path: Path) -> None:
     seconds = mt.open(write_conversations(tmp_path / "a.pcap", Conversation(segments=50))).seconds()
     without = {name for name in seconds if seconds[name].isna().all()}
     assert without == set(seconds.attrs["absent"])
+    assert "handover" in without, "it is not known that no cell changed"
     assert seconds.attrs["absent"]["rsrp_dbm"] == seconds.attrs["absent"]["cause"] == "no radio log of a phone"
     assert "no position was logged" in repr(seconds)
-    assert "channel and 5 more: no radio log of a phone" in repr(seconds)
+    assert "channel and 6 more: no radio log of a phone" in repr(seconds)
+
+
+def test_a_change_of_the_cell_is_not_known_after_the_radio_log(drive: mt.Session, tmp_path: Path) -> None:
+    shutil.copytree(SAMPLES / "rehearsed-drive", tmp_path / "drive")
+    path = tmp_path / "drive" / "mobile" / "radio-0.jsonl.xz"
+    lines = lzma.decompress(path.read_bytes()).splitlines(keepends=True)
+    path.write_bytes(lzma.compress(b"".join(lines[: len(lines) // 2])))
+    handover = mt.open(tmp_path / "drive").seconds()["handover"]
+    assert drive.seconds()["handover"].notna().all()
+    known = handover.notna().tolist()
+    assert known == sorted(known, reverse=True)
+    assert 60 < sum(known) < 130
 
 
 def test_without_a_capture_there_is_the_radio(sample_session: Path) -> None:
