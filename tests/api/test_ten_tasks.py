@@ -45,6 +45,8 @@ def test_rtt_percentiles_are_of_the_cells_of_the_drive(done: dict[str, Any]) -> 
     assert len(rtt) > 2_700
     assert set(rtt["cell_id"].dropna()) == set(seconds["cell_id"].dropna())
     assert 0.4e9 < rtt["rtt_ns"].median() < 0.7e9
+    of_second = dict(zip(seconds["time_ns"], seconds["cell_id"].fillna(0), strict=True))
+    assert [of_second[time.floor("s")] for time in rtt["time_ns"]] == rtt["cell_id"].fillna(0).tolist()
 
 
 def test_a_weaker_signal_carries_less(done: dict[str, Any]) -> None:
