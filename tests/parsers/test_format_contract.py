@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 import parsers
 from multitracer.cli import analyze
 from multitracer.errors import FormatError, InputError, PluginError, UnknownFormatError
-from multitracer.recording.inputs import Inputs, Point
+from multitracer.logs import Point
+from multitracer.recording.inputs import Inputs
 from multitracer.schemas.radio import RADIO
 from multitracer.tables import Column, Schema, Table
 from parsers import _registry
