@@ -65,6 +65,7 @@ def _check_folder(session: Path) -> None:
 
 
 def _of_both_sides(session: Path, others: tuple[Path, ...], folder: Path, *, name: str) -> list[str]:
+    from multitracer.cli._messages import warn
     from multitracer.recorder.merge import merge
 
     for other in others:
@@ -72,7 +73,7 @@ def _of_both_sides(session: Path, others: tuple[Path, ...], folder: Path, *, nam
             raise click.UsageError(
                 f"{other} is a file; to add logs of another device, give the device's name with --host"
             )
-    merge([session, *others], folder, name=name)
+    merge([session, *others], folder, name=name, warn=warn)
     return sorted(path.name for path in folder.iterdir() if path.is_dir())
 
 

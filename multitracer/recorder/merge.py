@@ -21,12 +21,12 @@ from multitracer.manifest import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
 
-def merge(sources: Sequence[Path], into: Path, *, name: str) -> Manifest:
-    """Copy the hosts and the measurements of several session folders into one empty folder.
+def merge(sources: Sequence[Path], into: Path, *, name: str, warn: Callable[[str], None]) -> Manifest:
+    """Copy the hosts, the measurements and the logs beside them of several session folders into one empty folder.
 
     Parameters
     ----------
@@ -37,6 +37,8 @@ def merge(sources: Sequence[Path], into: Path, *, name: str) -> Manifest:
         An empty folder that exists.
     name : str
         The new session's name.
+    warn : callable
+        Takes a sentence on each folder or log that is damaged, or is not copied.
 
     Returns
     -------
@@ -50,8 +52,9 @@ def merge(sources: Sequence[Path], into: Path, *, name: str) -> Manifest:
     """
     manifests = [_manifest(source) for source in sources]
     owners: dict[str, Path] = {}
-    for source, manifest in zip(sources, manifests, strict=True):
-        held = [*_hosts(source, manifest), *_measurements(source, manifest)]
+    measured = [_measurements(source, manifest, warn) for source, manifest in zip(sources, manifests, strict=True)]
+    for source, manifest, folders in zip(sources, manifests, measured, strict=True):
+        held = [*_hosts(source, manifest), *folders]
         if not held:
             raise InputError(f"{source}: this folder holds no logs and no results of a measurement yet; omit it")
         for folder in held:
@@ -65,8 +68,11 @@ def merge(sources: Sequence[Path], into: Path, *, name: str) -> Manifest:
     for folder_name, folder in owners.items():
         _copy(folder, into / folder_name)
     merged = _merged(sources, manifests, name)
-    for source, manifest in zip(sources, manifests, strict=True):
-        for folder in _measurements(source, manifest):
+    for source, manifest, folders in zip(sources, manifests, measured, strict=True):
+        if not _is_measurement(source, manifest):
+            copied = set(_copy_beside(source, into, warn))
+            merged.files += [log for log in manifest.files if log.path in copied]
+        for folder in folders:
             _finish_measurement(folder, source, into / folder.name, manifest)
             merged.files += _listed(into, folder.name, _results(into / folder.name))
     write_manifest(into, merged)
@@ -77,15 +83,11 @@ TRANSACTIONS = "transactions.csv"
 """The results of a measurement of transactions, in its folder; those of a load have other names."""
 
 
-def _manifest_if_any(folder: Path) -> Manifest | None:
+def _manifest(source: Path) -> Manifest:
     try:
-        return read_manifest(folder)
+        manifest = read_manifest(source)
     except FormatError as error:
         raise InputError(f"{error}; only a recording with a valid manifest can be merged") from error
-
-
-def _manifest(source: Path) -> Manifest:
-    manifest = _manifest_if_any(source)
     if manifest is None:
         raise InputError(
             f"{source}: {MANIFEST} is missing; name a folder that `multitracer capture` or `measure run` wrote"
@@ -98,11 +100,24 @@ def _hosts(source: Path, manifest: Manifest) -> list[Path]:
     return [source / host for host in manifest.hosts if "/" not in host and _is_folder(source / host)]
 
 
-def _measurements(source: Path, manifest: Manifest) -> list[Path]:
+def _measurements(source: Path, manifest: Manifest, warn: Callable[[str], None]) -> list[Path]:
     """Return the folders of measurements: the source itself, and folders in it that are no hosts."""
     inner = [folder for folder in _folders(source) if folder.name not in {*manifest.hosts, *_TAKEN}]
     own = [source.resolve()] if _is_measurement(source, manifest) else []
-    return own + [folder for folder in inner if _is_measurement(folder, _manifest_if_any(folder))]
+    return own + [folder for folder in inner if _is_inner_measurement(folder, warn)]
+
+
+def _is_inner_measurement(folder: Path, warn: Callable[[str], None]) -> bool:
+    """Return whether a folder in a session holds results; those of a damaged manifest are kept, with a warning."""
+    try:
+        is_measurement = _is_measurement(folder, read_manifest(folder))
+    except FormatError as error:
+        is_measurement = bool(_results(folder))
+        warn(f"{error}; the folder is {'copied as it is' if is_measurement else 'not copied'}")
+    else:
+        if not is_measurement and _results(folder):
+            warn(f"{folder}: this is neither a host nor a measurement by any manifest; the folder is not copied")
+    return is_measurement
 
 
 def _is_measurement(folder: Path, manifest: Manifest | None) -> bool:
@@ -127,6 +142,18 @@ def _copy(source: Path, target: Path) -> None:
     for path in sorted(source.iterdir()):
         if path.is_file() and not path.is_symlink():
             shutil.copy2(path, target / path.name)
+
+
+def _copy_beside(source: Path, into: Path, warn: Callable[[str], None]) -> Iterator[str]:
+    """Copy the files beside the folders of a session; yield the names of those that were copied."""
+    for name in _results(source):
+        if name.startswith("."):
+            continue
+        if (into / name).exists():
+            warn(f"{source / name}: the merged session has this name already; the file is not copied")
+            continue
+        shutil.copy2(source / name, into / name)
+        yield name
 
 
 def _finish_measurement(folder: Path, source: Path, target: Path, manifest: Manifest) -> None:

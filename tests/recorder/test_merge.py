@@ -198,6 +198,32 @@ def test_measurement_without_results_is_refused(tmp_path: Path, ends: tuple[Path
     assert f"{begun}: this folder holds no logs and no results of a measurement yet; omit it" in done.stderr
 
 
+def test_a_measurement_whose_manifest_is_damaged_is_copied_with_a_warning(
+    tmp_path: Path, ends: tuple[Path, Path]
+) -> None:
+    write_session(ends[0] / "tcp", transactions({64: [0.1]}))
+    (ends[0] / "tcp" / "manifest.json").write_text('{"schema": "multi')
+    (ends[0] / "load").mkdir()
+    (ends[0] / "load" / "iperf3-up.json").write_text(IPERF3)
+    merged = tmp_path / "drive"
+    warned = " ".join(call("merge", *ends, "-o", merged).stderr.split())
+    assert "the folder is copied as it is" in warned
+    assert f"{ends[0] / 'load'}: this is neither a host nor a measurement by any manifest" in warned
+    assert len(mt.open(merged).transactions) == 1
+    assert not (merged / "load").exists()
+
+
+def test_logs_beside_the_folders_are_kept_but_for_two_of_one_name(tmp_path: Path, ends: tuple[Path, Path]) -> None:
+    (ends[0] / "clocks.jsonl").write_text("mine\n")
+    (ends[1] / "clocks.jsonl").write_text("yours\n")
+    (ends[1] / "mobile").write_text("a host of the other")
+    merged = tmp_path / "drive"
+    warned = call("merge", *ends, "-o", merged).stderr
+    assert (merged / "clocks.jsonl").read_text() == "mine\n"
+    assert warned.count("the file is not copied") == 2
+    assert not (merged / "mobile" / "mobile").exists()
+
+
 def _place_in_manifest(folder: Path, hosts: dict[str, Role], more: dict[str, object]) -> None:
     manifest = read_manifest(folder)
     assert manifest is not None
