@@ -89,7 +89,7 @@ _TEST = '''\
 import io
 from pathlib import Path
 
-import acme_signal
+import acme_signal as plug_in
 import multitracer as mt
 
 SAMPLE = Path(__file__).with_name("sample.log")
@@ -102,7 +102,7 @@ def test_the_sample_is_the_radio_of_a_session():
 
 def test_what_is_no_reading_is_counted():
     damaged = b"inf,1\\n1;2\\n1,2,3\\n1.2.3,4\\n-1,x\\n\\xff\\n\\n"
-    table = acme_signal.parse(io.BytesIO(SAMPLE.read_bytes() + damaged), path="damaged.log")["radio"]
+    table = plug_in.parse(io.BytesIO(SAMPLE.read_bytes() + damaged), path="damaged.log")["radio"]
     assert len(table) == 3
     assert table.provenance["skipped"] == {"not SECONDS,DBM": 7}
 '''
@@ -151,6 +151,7 @@ def _checked(name: str) -> str:
     module = _module_of(name)
     if name in installed().formats:
         raise InputError(f"{name}: a format of this name is installed; choose another name")
-    if keyword.iskeyword(module) or module in sys.stdlib_module_names or importlib.util.find_spec(module) is not None:
+    is_of_python = keyword.iskeyword(module) or module in sys.stdlib_module_names
+    if is_of_python or module == "setup" or importlib.util.find_spec(module) is not None:
         raise InputError(f"{name}: Python or an installed package has the name {module} already; choose another name")
     return module

@@ -266,6 +266,7 @@ def installed() -> InstalledFormats:
     for module in _own_modules():
         fmt = _bound(module, module.__name__, taken=registry.formats)
         registry.formats[fmt.name] = fmt
+    layers = frozenset(fmt.layer for fmt in registry.formats.values())
     for point in entry_points():
         try:
             _check_group(point)
@@ -278,7 +279,7 @@ def installed() -> InstalledFormats:
                 )
             )
         else:
-            registry.formats[fmt.name] = _guarded(fmt, registry.broken)
+            registry.formats[fmt.name] = _guarded(fmt, registry.broken, layers)
     return registry
 
 
@@ -298,7 +299,7 @@ def _bound(module: object, name: str, *, taken: Container[str]) -> Format:
     return fmt
 
 
-def _guarded(fmt: Format, broken: list[PluginError]) -> Format:
+def _guarded(fmt: Format, broken: list[PluginError], layers: frozenset[str]) -> Format:
     """Return a plug-in's format with errors caught: `sniff` then answers no, `parse` raises FormatError."""
 
     def sniff(head: bytes, /) -> Match:
@@ -322,6 +323,10 @@ def _guarded(fmt: Format, broken: list[PluginError]) -> Format:
             raise FormatError(path, f"the format plug-in {fmt.name} must return a dict of tables by name")
         if isinstance(parsed, dict) and (lacking := _lacking_columns(parsed)):
             raise FormatError(path, f"the format plug-in {fmt.name} must return {lacking}; see docs/tables.md")
+        if isinstance(parsed, dict) and fmt.layer not in layers and (table := next(filter(_own_columns, parsed), "")):
+            advice = right_name(fmt.layer, layers) or f"; write one of {', '.join(sorted(layers))}"
+            where = f"has the table {table} in the layer {fmt.layer!r}, in which nobody looks for it"
+            raise FormatError(path, f"the format plug-in {fmt.name} {where}{advice}")
         return parsed
 
     return replace(fmt, sniff=sniff, parse=parse, blocks=None)
@@ -408,7 +413,8 @@ def recognise(head: bytes, *, path: str) -> Format:
             raise UnknownFormatError(
                 f"{path}: several formats match this file: {', '.join(claims)}; select one of these formats"
             )
-    raise UnknownFormatError(f"{path}: {_unknown(head, path)}")
+    broken = "".join(f"; {error}" for error in installed().broken) if head else ""
+    raise UnknownFormatError(f"{path}: {_unknown(head, path)}{broken}")
 
 
 def _unknown(head: bytes, path: str) -> str:

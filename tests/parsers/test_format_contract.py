@@ -253,6 +253,22 @@ def test_a_plug_in_that_lies_about_its_tables_or_exits_is_an_error_of_the_file(
     assert not (tmp_path / "report.html").exists()
 
 
+def test_a_table_of_ours_in_a_misspelt_layer_is_an_error_of_the_file(installed: list[object], tmp_path: Path) -> None:
+    def parse(stream: BinaryIO, *, path: str) -> Any:
+        return {"radio": Table(RADIO, {column.name: np.zeros(0, column.dtype) for column in RADIO})}
+
+    installed.append(Plugin("acme", replace(ACME, layer="radoi", parse=parse)))
+    (tmp_path / "log").write_bytes(b"acme 1.0")
+    with pytest.raises(FormatError, match="in the layer 'radoi', in which nobody looks for it; write radio"):
+        parsers.read(tmp_path / "log")
+
+
+def test_the_error_of_an_unknown_file_names_plug_ins_that_are_broken(installed: list[object]) -> None:
+    installed.append(Plugin("acme", ImportError("no acme")))
+    with pytest.raises(UnknownFormatError, match=r"the format is unknown .*format plug-in acme .*no acme; the plug-in"):
+        parsers.recognise(b"acme 1.0", path="x")
+
+
 def _hangs(head: bytes, /) -> parsers.Match:
     while True:
         time.sleep(0.01)

@@ -34,18 +34,18 @@ def _files(folder: Path) -> set[str]:
 
 
 @pytest.mark.slow
-def test_what_is_written_passes_its_own_test_once_installed(inside: Path, tmp_path: Path) -> None:
-    printed = call("formats", "--new", "acme-rlp2").stdout.split()
+@pytest.mark.parametrize("name", ["acme-rlp2", "mt", "table"])  # the last two are names in its test, too
+def test_what_is_written_passes_its_own_test_once_installed(inside: Path, tmp_path: Path, name: str) -> None:
+    printed = call("formats", "--new", name).stdout.split()
     assert set(printed) == _files(inside)
-    package = inside / "acme-rlp2"
+    package = inside / name
     project = tomllib.loads((package / "pyproject.toml").read_text("utf-8"))
     (group, points), *more = project["project"]["entry-points"].items()
     assert not more
-    lines = [f"[{group}]", *(f"{name} = {module}" for name, module in points.items())]
-    modules = {
-        name: (package / f"{name}.py").read_text("utf-8") for name in project["tool"]["setuptools"]["py-modules"]
-    }
-    environment = install(tmp_path / "site", "acme_rlp2", "\n".join(lines) + "\n", modules)
+    lines = [f"[{group}]", *(f"{point} = {module}" for point, module in points.items())]
+    (module,) = project["tool"]["setuptools"]["py-modules"]
+    modules = {module: (package / f"{module}.py").read_text("utf-8")}
+    environment = install(tmp_path / "site", module, "\n".join(lines) + "\n", modules)
     shutil.move(package / "tests", tmp_path / "tests")  # the module is that which pip installed
     command = [
         sys.executable,
@@ -62,13 +62,14 @@ def test_what_is_written_passes_its_own_test_once_installed(inside: Path, tmp_pa
     assert "2 passed" in done.stdout, done.stdout + done.stderr
     listed = [sys.executable, "-m", "multitracer", "formats"]
     done = subprocess.run(listed, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
-    assert "acme-rlp2" in done.stdout
+    assert name in done.stdout
 
 
 @pytest.mark.parametrize(
     "name",
     [
         "../x", "/tmp/x", "a/b", "", "-x", "Acme", "acme_x", "a--b", "a" * 41, "json", "class", "pcap", "numpy",
+        "setup",
     ],
 )  # fmt: skip
 def test_a_name_that_is_none_or_is_taken_is_refused(inside: Path, name: str) -> None:
@@ -131,3 +132,14 @@ def test_a_group_of_another_package_is_not_ours(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "multitracer", "inspect", str(ROOT / "sample_traces" / "typical-1450k")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert "plug-in" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_log_of_a_broken_plug_in_is_refused_with_what_is_wrong_in_the_plug_in(inside: Path, tmp_path: Path) -> None:
+    call("formats", "--new", "acme")
+    module = (inside / "acme" / "acme.py").read_text("utf-8").replace("sniff=sniff", "snif=sniff")
+    environment = install(tmp_path / "site", "acme", f"[{_GROUP}]\nacme = acme\n", {"acme": module})
+    command = [sys.executable, "-m", "multitracer", "inspect", str(inside / "acme" / "tests" / "sample.log")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "unexpected keyword argument 'snif'; write sniff" in " ".join(done.stderr.split())
