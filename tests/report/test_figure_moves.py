@@ -66,7 +66,13 @@ def key(browser: Browser, name: str) -> None:
 def test_the_search_finds_a_frame_and_a_time(browser: Browser, short_page: Path) -> None:
     opened(browser, short_page)
     enter = "new KeyboardEvent('keydown', {key: 'Enter'})"
-    for entry, wanted in (("frame 100", None), ("1.25 s", 1.25), ("0:01.25", 1.25), ("#100", None), ("<b>nothing", None)):
+    for entry, wanted in (
+        ("frame 100", None),
+        ("1.25 s", 1.25),
+        ("0:01.25", 1.25),
+        ("#100", None),
+        ("<b>nothing", None),
+    ):
         browser.evaluate("window.report.then((shown) => shown.look(1.0, 1.1))")
         field = "document.querySelector('.seek')"
         browser.evaluate(f"{field}.value = {json.dumps(entry)}; {field}.dispatchEvent({enter})")
