@@ -104,7 +104,9 @@ def progress(paths: Iterable[str]) -> Iterator[ProgressDisplay]:
 
     On a terminal it is a line that changes, if the work lasts over a second; elsewhere a line every ten seconds.
     """
-    with _shown(ProgressDisplay(_total_bytes(paths))) as state:
+    sizes = [Path(path).stat().st_size if Path(path).is_file() else None for path in paths]
+    known = [each for each in sizes if each is not None]
+    with _shown(ProgressDisplay(sum(known) if len(known) == len(sizes) else None)) as state:
         yield state
 
 
@@ -120,52 +122,28 @@ def _shown(state: ProgressDisplay) -> Iterator[ProgressDisplay]:
     if not _messages.chosen.is_progress_wanted:
         yield state
         return
-    with _live_after(_PATIENCE_S, state) if _messages.chosen.is_live else _lines_every(_EVERY_S, state):
-        yield state
-
-
-def _total_bytes(paths: Iterable[str]) -> int | None:
-    sizes = [Path(path).stat().st_size if Path(path).is_file() else None for path in paths]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if len(known) == len(sizes) else None
-
-
-@contextlib.contextmanager
-def _lines_every(every_s: float, state: ProgressDisplay) -> Iterator[None]:
-    done = threading.Event()
-
-    def tell() -> None:
-        while not done.wait(every_s):
-            _messages.progress(state.words())
-
-    with _running(tell, done):
-        yield
-
-
-@contextlib.contextmanager
-def _live_after(patience_s: float, state: ProgressDisplay) -> Iterator[None]:
-    done = threading.Event()
-
-    def show() -> None:
-        if done.wait(patience_s):
-            return
-        from rich.console import Console
-        from rich.live import Live
-
-        with Live(get_renderable=lambda: state, console=Console(stderr=True), transient=True):
-            done.wait()
-
-    with _running(show, done):
-        yield
-
-
-@contextlib.contextmanager
-def _running(work: Callable[[], None], done: threading.Event) -> Iterator[None]:
-    """Run `work` in a thread during the `with` block; the event tells it to end."""
-    thread = threading.Thread(target=work, daemon=True)
+    done, show = threading.Event(), _live if _messages.chosen.is_live else _lines
+    thread = threading.Thread(target=show, args=(state, done), daemon=True)
     thread.start()
     try:
-        yield
+        yield state
     finally:
         done.set()
         thread.join()
+
+
+def _live(state: ProgressDisplay, done: threading.Event) -> None:
+    """Show a line that changes on the terminal until the work is done, if it takes over a second."""
+    if done.wait(_PATIENCE_S):
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(get_renderable=lambda: state, console=Console(stderr=True), transient=True):
+        done.wait()
+
+
+def _lines(state: ProgressDisplay, done: threading.Event) -> None:
+    """Write a line every ten seconds until the work is done."""
+    while not done.wait(_EVERY_S):
+        _messages.progress(state.words())

@@ -12,7 +12,7 @@ import pytest
 
 from multitracer.cli import _messages, _progress
 from multitracer.cli._program import cli
-from multitracer.cli._progress import ProgressDisplay, _lines_every
+from multitracer.cli._progress import progress_of
 from multitracer.cli.capture import _view
 from multitracer.recorder.screen import ScreenView
 from tests.benchmarks.growth import ORDERS, write_order
@@ -128,9 +128,9 @@ def test_a_hostile_name_is_one_line_of_the_log(tmp_path: Path) -> None:
 def test_progress_off_a_terminal_is_lines_with_the_time_of_day(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = ProgressDisplay(2_000_000)
-    state(500_000)
-    with _lines_every(0.01, state):
+    monkeypatch.setattr(_progress, "_EVERY_S", 0.01)
+    with progress_of("reading", 2_000_000) as state:
+        state(500_000)
         time.sleep(0.2)
     lines = capfd.readouterr().err.splitlines()
     assert lines
