@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _PATIENCE_S = 1.0
+_STACK_BYTES = 1 << 20
+"""Stack of the thread: the usual 8 MiB count as used where `--max-memory` limits the memory."""
 _EVERY_S = 10.0
 """Interval of progress lines where they are no line that changes, such as in the log of a batch job."""
 _TERMINAL_S = 0.5
@@ -99,32 +101,35 @@ class ProgressDisplay:
 
 
 @contextlib.contextmanager
-def progress(paths: Iterable[str]) -> Iterator[ProgressDisplay]:
+def progress(
+    phase: str = "reading", *, paths: Iterable[str] = (), total_bytes: int | None = None
+) -> Iterator[ProgressDisplay]:
     """Show progress on standard error during the `with` block.
 
     On a terminal it is a line that changes, if the work lasts over a second; elsewhere a line every ten seconds.
+
+    Parameters
+    ----------
+    phase : str
+        Name of the work.
+    paths : iterable of str
+        Files whose bytes are the work, if `total_bytes` is None; the total is unknown if one is no regular file.
+    total_bytes : int, optional
     """
     sizes = [Path(path).stat().st_size if Path(path).is_file() else None for path in paths]
     known = [each for each in sizes if each is not None]
-    with _shown(ProgressDisplay(sum(known) if len(known) == len(sizes) else None)) as state:
-        yield state
-
-
-@contextlib.contextmanager
-def progress_of(phase: str, total_bytes: int) -> Iterator[ProgressDisplay]:
-    """Show the progress line during the `with` block, for work other than reading files."""
-    with _shown(ProgressDisplay(total_bytes, phase)) as state:
-        yield state
-
-
-@contextlib.contextmanager
-def _shown(state: ProgressDisplay) -> Iterator[ProgressDisplay]:
+    total_bytes = sum(known) if sizes and len(known) == len(sizes) else total_bytes
+    state = ProgressDisplay(total_bytes, phase)
     if not _messages.chosen.is_progress_wanted:
         yield state
         return
     done, show = threading.Event(), _live if _messages.chosen.is_live else _lines
     thread = threading.Thread(target=show, args=(state, done), daemon=True)
-    thread.start()
+    usual_bytes = threading.stack_size(_STACK_BYTES)
+    try:
+        thread.start()
+    finally:
+        threading.stack_size(usual_bytes)
     try:
         yield state
     finally:

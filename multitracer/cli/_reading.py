@@ -286,7 +286,7 @@ def load(  # noqa: PLR0913  # each is what one command knows
     if _messages.chosen.is_progress_wanted:
         from multitracer.cli._progress import progress
 
-        shown = progress(path for point in inputs.points for path in point.paths)
+        shown = progress(paths=[path for point in inputs.points for path in point.paths])
     with shown as line, interrupted as stop:
         recording = read(
             inputs,

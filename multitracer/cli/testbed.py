@@ -332,13 +332,13 @@ def _in_virtual_time(scenario: Scenario, folder: Path, seed: int | None) -> Summ
 
 
 def _in_real_time(scenario: Scenario, folder: Path, seed: int | None, speed: float | None) -> Summary:
-    from multitracer.cli._progress import progress_of
+    from multitracer.cli._progress import progress as shown
     from multitracer.lab.testbed.namespaces import InterruptedRunError
     from multitracer.lab.testbed.run import run_real
     from multitracer.manifest import private_recording
 
     try:
-        with private_recording(folder), progress_of("running", scenario.traffic[0].bytes) as progress:
+        with private_recording(folder), shown("running", total_bytes=scenario.traffic[0].bytes) as progress:
             return run_real(scenario, folder, seed=seed, speed=speed or 1, progress=progress)
     except InterruptedRunError as stop:
         note(f"The run was interrupted; the data that were recorded before are in {folder}.")

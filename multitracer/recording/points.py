@@ -33,7 +33,7 @@ class ReadingProgress(Protocol):
 
 
 def counts_of_each(progress: Count, points: int) -> list[Count]:
-    """Return a callback for each capture point; each takes the number of bytes read so far at its point.
+    """Return a callback for each of several capture points; each takes the number of bytes read so far at its point.
 
     Each call passes the sum of all points to `progress`.
     """

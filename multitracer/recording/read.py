@@ -231,12 +231,15 @@ def _captures(
     def watched(point: Point, progress: Callable[[int], None] | None) -> tuple[CaptureTables, list[str]]:
         notes: list[str] = []
         with recording.watched(point.paths, notes):
-            paths, alone = files_to_read(recording, point.paths), len(points) == 1
+            paths = point.paths if len(point.paths) == 1 else files_to_read(recording, point.paths)
             capture = parsers.read_capture(paths, max_packets=max_packets, progress=progress, alone=alone)
             return capture, notes
 
     points = recording.inputs.points
-    counts = [None] * len(points) if progress is None else counts_of_each(progress, len(points))
+    alone = len(points) == 1
+    counts: Sequence[Callable[[int], None] | None] = [progress] * len(points)
+    if progress is not None and not alone:
+        counts = counts_of_each(progress, len(points))
     results: list[Callable[[], tuple[CaptureTables, list[str]]]] = [
         partial(watched, point, count) for point, count in zip(points, counts, strict=True)
     ]

@@ -12,7 +12,7 @@ import pytest
 
 from multitracer.cli import _messages, _progress
 from multitracer.cli._program import cli
-from multitracer.cli._progress import progress_of
+from multitracer.cli._progress import progress
 from multitracer.cli.capture import _view
 from multitracer.recorder.screen import ScreenView
 from tests.benchmarks.growth import ORDERS, write_order
@@ -129,7 +129,7 @@ def test_progress_off_a_terminal_is_lines_with_the_time_of_day(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_progress, "_EVERY_S", 0.01)
-    with progress_of("reading", 2_000_000) as state:
+    with progress(total_bytes=2_000_000) as state:
         state(500_000)
         time.sleep(0.2)
     lines = capfd.readouterr().err.splitlines()
