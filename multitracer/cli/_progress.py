@@ -125,11 +125,11 @@ def progress(
         return
     done, show = threading.Event(), _live if _messages.chosen.is_live else _lines
     thread = threading.Thread(target=show, args=(state, done), daemon=True)
-    usual_bytes = threading.stack_size(_STACK_BYTES)
+    stack_bytes = threading.stack_size(_STACK_BYTES)
     try:
         thread.start()
     finally:
-        threading.stack_size(usual_bytes)
+        threading.stack_size(stack_bytes)
     try:
         yield state
     finally:
