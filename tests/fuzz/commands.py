@@ -19,12 +19,16 @@ import traceback
 import warnings
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from multitracer.cli import _program
 from tests.fuzz.captures import overwritten
 from tests.fuzz.run import samples
 from tests.native.mutated import mutated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _LONGEST_S = 60
 """Processor time of one command: the slowest input takes two seconds."""
@@ -110,16 +114,23 @@ def _too_long(*_: object) -> None:
     raise TimeoutError(f"it takes longer than {_LONGEST_S} s")
 
 
-def run(first_seed: int, inputs: int) -> tuple[int, list[int]]:
-    """Give the captures of consecutive seeds to the commands; return the next seed, and those that failed."""
+def run(
+    first_seed: int,
+    inputs: int,
+    *,
+    made: Callable[[int], bytes] = damaged,
+    failures_of: Callable[[bytes, int], list[str]] = failures,
+    kept_as: str = "commands",
+) -> tuple[int, list[int]]:
+    """Give the files of consecutive seeds to the commands; return the next seed, and those that failed."""
     failed, told_s, seed = [], time.monotonic(), first_seed
     try:
         for seed in range(first_seed, first_seed + inputs):
-            data = damaged(seed)
-            if wrong := failures(data, seed):
+            data = made(seed)
+            if wrong := failures_of(data, seed):
                 failed.append(seed)
                 _OUT.mkdir(parents=True, exist_ok=True)
-                (_OUT / f"commands-{seed}.bin").write_bytes(data)
+                (_OUT / f"{kept_as}-{seed}.bin").write_bytes(data)
                 sys.stderr.write(f"seed {seed}:\n" + "\n".join(wrong) + "\n")
             if time.monotonic() - told_s > _TOLD_EVERY_S:
                 told_s = time.monotonic()
