@@ -86,7 +86,6 @@ def test_the_plot_was_written(done: dict[str, Any]) -> None:
 
 
 def test_polars_takes_the_frame(done: dict[str, Any]) -> None:
-    pytest.importorskip("polars")
     exec(TASKS[10], done)
     seconds = done["seconds"]
     assert done["frame"].columns == seconds.columns.tolist()
