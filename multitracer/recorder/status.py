@@ -146,8 +146,8 @@ def _host_clock(records: Sequence[Record]) -> Newest:
         if "synchronized" in record:
             error_s = _complete(record.get("max_error_ns")) / 1e9
             newest.words = f"synchronised, ±{error_s:.3f} s" if record["synchronized"] else "not synchronised"
-        if record.get("event") == "step":
-            newest.alert = f"the clock was stepped by {_complete(record.get('step_ns')) / 1e9:+.3f} s"
+    steps = [_complete(record.get("step_ns")) / 1e9 for record in records if record.get("event") == "step"]
+    newest.alert = "; ".join(f"the clock was stepped by {step_s:+.3f} s" for step_s in steps)
     return newest
 
 

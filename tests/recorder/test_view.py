@@ -161,3 +161,10 @@ def test_throughput_is_what_was_carried_in_the_time() -> None:
 def test_clock_that_was_set_is_told() -> None:
     newest = values_of("host_clock", [{"synchronized": 0, "event": "step", "step_ns": -2 * S}])
     assert (newest.words, newest.alert) == ("not synchronised", "the clock was stepped by -2.000 s")
+
+
+def test_two_steps_of_the_clock_between_two_looks_are_both_told() -> None:
+    """The second hid the first, on a machine that looks seldom."""
+    steps = [{"synchronized": 0, "event": "step", "step_ns": step_s * S} for step_s in (37, -2)]
+    told = "the clock was stepped by +37.000 s; the clock was stepped by -2.000 s"
+    assert values_of("host_clock", steps).alert == told
