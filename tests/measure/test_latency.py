@@ -118,8 +118,7 @@ def test_working_round_trips_and_rates_are_those_that_other_programs_find(tmp_pa
         hosts.start("a", sys.executable, "-c", _PINGER, "10.0.2.2", stdout=out)
         other = None
         if shutil.which("irtt"):
-            hosts.start("b", "irtt", "server", "-b", "10.0.2.2", stdout=subprocess.DEVNULL)
-            time.sleep(0.5)
+            _start_irtt_server(hosts)
             pinging = ("irtt", "client", "-i", "20ms", "-d", "120s", "-q", "-o", str(irtt), "10.0.2.2")
             other = hosts.start("a", *pinging, stdout=subprocess.DEVNULL)
         argv = (*COMMAND, "measure", "run", "--latency", "--server", "10.0.2.2:5100", "-o", str(folder))
@@ -156,7 +155,7 @@ def test_round_trips_beside_a_load_of_iperf3_are_those_that_irtt_finds(tmp_path:
     folder, irtt = tmp_path / "latency", tmp_path / "irtt.json"
     with _slow_path() as hosts, _served(hosts):
         _start_iperf3_server(hosts)
-        hosts.start("b", "irtt", "server", "-b", "10.0.2.2", stdout=subprocess.DEVNULL)
+        _start_irtt_server(hosts)
         load = ("--protocol", "iperf3", "--server", "10.0.2.2:5201", "--udp", "14M", "--direction", "up")
         argv = (*COMMAND, "measure", "run", *load, "--duration", "40", "-o", str(tmp_path / "load"))
         loading = hosts.start("a", *argv, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
@@ -178,8 +177,18 @@ def test_round_trips_beside_a_load_of_iperf3_are_those_that_irtt_finds(tmp_path:
 
 def _start_iperf3_server(hosts: Namespaces) -> None:
     hosts.start("b", "iperf3", "--server", stdout=subprocess.DEVNULL)
+    _wait_until_bound(hosts, "-Hltn", port=5201)
+
+
+def _start_irtt_server(hosts: Namespaces) -> None:
+    """Start irtt's server and wait for it: its client ends for good where nobody answers its first datagram."""
+    hosts.start("b", "irtt", "server", "-b", "10.0.2.2", stdout=subprocess.DEVNULL)
+    _wait_until_bound(hosts, "-Hlun", port=2112)
+
+
+def _wait_until_bound(hosts: Namespaces, sockets: str, *, port: int) -> None:
     deadline = time.monotonic() + 20
-    while not hosts.run("b", "ss", "-Hltn", "sport = :5201").stdout:
+    while not hosts.run("b", "ss", sockets, f"sport = :{port}").stdout:
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
