@@ -265,7 +265,9 @@ def _of_folder(folder: Path) -> Inputs:
         known = list(search.logs_in(place, is_host=place != folder))
         captures = tuple(path for path, fmt in known if fmt.layer == "packet")
         points += [Point(host, captures)] if captures else []
-        logs += [HostLog(host, path, fmt.name, fmt.layer) for path, fmt in known if fmt.layer != "packet"]
+        recorder = _recorded_at(place, warnings) if place != folder else None
+        owner = recorder if recorder in first else host
+        logs += [HostLog(owner, path, fmt.name, fmt.layer) for path, fmt in known if fmt.layer != "packet"]
     warnings += [*(manifest.warnings if manifest else ()), *search.warnings()]
     warnings += map(str, parsers.left_out())
     if not points and not logs and manifest is None:
@@ -275,6 +277,24 @@ def _of_folder(folder: Path) -> Inputs:
         )
     name = manifest.name if manifest else folder.resolve().name
     return Inputs(name, points, logs, folder, manifest, warnings)
+
+
+def _recorded_at(place: Path, warnings: list[str]) -> str | None:
+    """Return the host that a measurement inside a session names: it ran there, and its logs have that clock.
+
+    The faults of its manifest are added to the warnings.
+    """
+    from multitracer.manifest import RECORDED_AT, read_manifest
+
+    try:
+        manifest = read_manifest(place)
+    except FormatError as error:
+        warnings.append(f"{error}; the folder is read without it")
+        return None
+    if manifest is None:
+        return None
+    warnings += manifest.warnings
+    return str(manifest.more.get(RECORDED_AT, ""))
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

@@ -19,7 +19,7 @@ from multitracer.analysis.transports import SessionContent
 from multitracer.clock.model.relation import Clock
 from multitracer.clock.moved_table import moved
 from multitracer.errors import FormatError
-from multitracer.manifest import RECORDED_AT, Manifest, Role, Variables, read_manifest
+from multitracer.manifest import Manifest, Role, Variables, read_manifest
 from multitracer.readings import (
     GPS_RECEIVER,
     IDENTITY,
@@ -39,7 +39,7 @@ from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from multitracer.logs import HostLog
     from multitracer.recording.inputs import Inputs
@@ -65,24 +65,15 @@ _NO_RELATION = "nothing relates its clock to the client's"
 # --- the measurements of a session ---
 
 
-def manifest_of(log: HostLog, inputs: Inputs, warn: Callable[[str], None] | None = None) -> Manifest | None:
-    """Return the manifest of the measurement that wrote a transactions.csv: beside it, else that of the session.
-
-    `warn` is called with a sentence for each fault of the one beside it.
-    """
+def manifest_of(log: HostLog, inputs: Inputs) -> Manifest | None:
+    """Return the manifest of the measurement that wrote a transactions.csv: beside it, else that of the session."""
     own = Path(log.path).parent
     if inputs.folder is None or own == inputs.folder:
         return inputs.manifest
     try:
-        manifest = read_manifest(own)
-    except FormatError as error:
-        if warn is not None:
-            warn(f"{error}; the transactions are read without it")
+        return read_manifest(own) or inputs.manifest
+    except FormatError:  # `find_inputs` has told it
         return inputs.manifest
-    if manifest is not None and warn is not None:
-        for sentence in manifest.warnings:
-            warn(sentence)
-    return manifest or inputs.manifest
 
 
 def is_over_tcp(inputs: Inputs) -> bool:
@@ -95,17 +86,17 @@ def is_over_tcp(inputs: Inputs) -> bool:
 def client_of(log: HostLog, inputs: Inputs) -> str:
     """Return the host on whose clock the times of a transactions.csv are.
 
-    It is the host that the manifest of the measurement names as the one that recorded it; else the one that the
-    session's manifest names for the file, the one with the role of a client, or the folder of the file.
+    It is the host whose log it is; for a file that lies in no host's folder, the one that the session's manifest
+    names for it, or the one with the role of a client.
     """
     hosts = inputs.manifest.hosts if inputs.manifest else {}
-    manifest = manifest_of(log, inputs)
-    named = [str(manifest.more.get(RECORDED_AT))] if manifest else []
+    if log.host in hosts and log.host != str(inputs.folder):
+        return log.host
+    named: list[str] = []
     if inputs.folder is not None and inputs.manifest is not None:
         relative = Path(log.path).relative_to(inputs.folder).as_posix()
         named += [file.host for file in inputs.manifest.files if file.path == relative]
-    is_own = log.host in hosts and log.host != str(inputs.folder)
-    named += [log.host] if is_own else [name for name, host in hosts.items() if host.role is Role.CLIENT]
+    named += [name for name, host in hosts.items() if host.role is Role.CLIENT]
     return next((name for name in named if name in hosts), log.host)
 
 
@@ -145,7 +136,6 @@ def transactions_of(recording: Recording) -> list[tuple[HostLog, Table]]:
     for log, table in recording.tables(LAYER, TRANSACTIONS.name):
         for reason, lines in (table.provenance.get("skipped") or {}).items():
             recording.warn_once(f"{log.path}: {lines:,} lines skipped: {reason}")
-        manifest_of(log, recording.inputs, recording.warn_once)
         client = client_of(log, recording.inputs)
         if client not in devices:
             devices[client] = _devices(recording, client)

@@ -8,7 +8,7 @@ import random
 import shutil
 import signal
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -21,10 +21,6 @@ from multitracer.recording.read import read
 from multitracer.recording.transactions import client_of, sources_of, transactions_of
 from tests.cli.program import call
 from tests.transactions import transactions, write_session
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 IPERF3 = """{"start": {"connected": [{"socket": 4, "local_host": "127.0.0.1", "local_port": 1,
  "remote_host": "127.0.0.1", "remote_port": 5201}], "timestamp": {"timesecs": 1700000000}, "cookie": "x",
@@ -147,10 +143,11 @@ def test_measurements_become_folders_of_the_session(tmp_path: Path, ends: tuple[
 
     session = read(merged)
     assert not session.inputs.warnings
-    counts = {log.host: len(table) for log, table in transactions_of(session)}
+    counts = {Path(log.path).parent.name: len(table) for log, table in transactions_of(session)}
     assert counts == {"tcp": 1, "wtcp": 2, "centauruscomm": 3}
-    clients = {log.host: client_of(log, session.inputs) for log, _ in transactions_of(session)}
+    clients = {Path(log.path).parent.name: client_of(log, session.inputs) for log, _ in transactions_of(session)}
     assert (clients["tcp"], clients["wtcp"]) == ("mobile", "van")
+    assert {log.host for log, _ in transactions_of(session)} == {"mobile", "van", "centauruscomm"}
     manifest = read_manifest(merged)
     assert manifest is not None
     assert list(manifest.hosts) == ["mobile", "fixed", "van"]

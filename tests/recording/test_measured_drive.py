@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 
@@ -35,7 +36,7 @@ def test_both_protocols_measured_in_turn_on_the_clock_of_the_phone() -> None:
     (content,) = sources_of(recording)
     assert Counter(content.table["protocol"].tolist()) == {"tcp": COUNT // 2, "centauruscomm": COUNT // 2}
     blocks = sorted(transactions_of(recording), key=lambda block: block[1]["start_ns"][0])
-    assert [log.host for log, _ in blocks] == [
+    assert [Path(log.path).parent.name for log, _ in blocks] == [
         f"{protocol}-{block}" for block in (1, 2, 3) for protocol in ("tcp", "centauruscomm")
     ]
     assert {client_of(log, recording.inputs) for log, _ in blocks} == {"mobile"}

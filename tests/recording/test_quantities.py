@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -10,12 +11,14 @@ import pytest
 
 from multitracer.analysis.common_grid import QuantityKind, SessionQuantity, grid_of, on_grid
 from multitracer.errors import InputError
+from multitracer.manifest import RECORDED_AT, Manifest, write_manifest
 from multitracer.recording.quantities import CIRCULAR, Missing, Quantities
 from multitracer.recording.quantity_names import THROUGHPUT, kind_of, labels, tables_with
 from multitracer.recording.read import read
 from multitracer.tables import Column
 from multitracer.units import NS_PER_S
 from tests.clock.test_logs_without_capture import capture, radio, stalls
+from tests.parsers.test_iperf3 import sample_test
 
 ROOT = Path(__file__).parents[2]
 DRIVE = ROOT / "sample_traces" / "rehearsed-drive"
@@ -137,6 +140,24 @@ def test_clocks_without_a_relation_name_both(tmp_path: Path) -> None:
     assert "cannot be related" in missing.reason
     assert "mobile" in missing.reason
     assert "fixed" in missing.reason
+
+
+def test_a_load_is_on_the_clock_of_the_host_that_ran_it(tmp_path: Path) -> None:
+    """Its own folder is no host: without the name in its manifest nothing relates its times to the sender's."""
+    drive = tmp_path / "drive"
+    shutil.copytree(DRIVE, drive, ignore=shutil.ignore_patterns("truth"))
+    began_ns = int(read(DRIVE).captures[0].tables.segments["time_ns"].min())
+    test = sample_test()
+    test["start"]["timestamp"]["timesecs"] = began_ns // NS_PER_S + 5
+    for name, host in (("load", "mobile"), ("other", "nobody")):
+        (drive / name).mkdir()
+        (drive / name / "iperf3.json").write_text(json.dumps(test), "utf-8")
+        write_manifest(drive / name, Manifest(name, more={RECORDED_AT: host}))
+    recording = read(drive)
+    assert [log.host for log in recording.inputs.listed if log.layer == "application"] == ["mobile", "other"]
+    rate = held(Quantities(recording), "application_rate.rate_bps")
+    assert (rate.host, rate.source.split("/")[-2]) == ("mobile", "load")
+    assert 0 < rate.bound_ns < 0.1 * NS_PER_S
 
 
 def test_log_without_packets_has_the_rate_that_its_phone_saw(tmp_path: Path) -> None:

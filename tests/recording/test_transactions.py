@@ -167,7 +167,7 @@ def test_measurement_folders_are_on_the_clock_of_the_host_that_ran_them(tmp_path
     recording = Recording(find_inputs(drive))
     assert not recording.warnings
     joined = {log.host: table["rssi_dbm"].tolist() for log, table in transactions_of(recording)}
-    assert joined == {"tcp": [-70.0], "centauruscomm": [-90.0]}
+    assert joined == {"van": [-70.0], "fixed": [-90.0]}
     (source,) = sources_of(recording)
     assert (source.name, len(source.table)) == ("drive", 2), "blocks of one experiment"
 
@@ -245,7 +245,7 @@ def test_a_damaged_manifest_of_a_measurement_is_said(tmp_path: Path) -> None:
     assert len(source.table) == 1
     (warning,) = recording.warnings
     assert "the file is not valid JSON" in warning
-    assert warning.endswith("the transactions are read without it")
+    assert warning.endswith("the folder is read without it")
 
 
 def _gps_with_time(path: Path, *, ahead_s: float) -> None:
