@@ -7,7 +7,12 @@ to the plan's `origin`, and back. An operation is a list, its name first:
 - `recv BYTES [CHUNK [PAUSE_S]]`: reads that many, and sleeps after each read; `drain` reads to the end,
 - `wait SECONDS WHY [SPREAD]`: sleeps, longer and shorter by up to that share; WHY is `think` (it owes an
   answer), `pace` (its own rhythm) or `idle`,
+- `file BYTES BLOCK BYTES_PER_S [SPREAD]`: reads blocks of a file from a disk that gives one after the other at
+  that rate, and sends each before it reads the next,
+- `at_once [OPERATIONS, ...]`: does several lists at the same time, whose sends take turns by their chunks,
 - `repeat N OPERATIONS`, `acked` (until nothing is unacknowledged), `close`, `reset`.
+
+With a plan's `tls` all of it is inside TLS, and the journal's bytes are those of the records.
 
 A connection that is planned with `after_s` is opened so long after the program began, at the earliest; with
 `congestion_control` both ends have that one.
@@ -26,11 +31,15 @@ import signal
 import socket
 import struct
 import sys
+import tempfile
 import termios
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from tests.causes.tls import CERTIFICATE, Records
 
 _TEXT = b"The quick brown fox jumps over the lazy dog. 0123456789\n" * 1200
 _CHUNK = 65_536
@@ -56,15 +65,20 @@ class Connection:
         self._deadline = deadline
         self._random = random.Random(0)
         self._sends_since_ns = 0
+        self._tls: Records | None = None
+        self._turn = threading.Lock()
 
     def note(self, name: str, begin_ns: int, count: int) -> None:
         """Enter a call that began at `begin_ns` and is over now."""
         self.calls.append((name, begin_ns, time.time_ns(), count))
 
-    def run(self, operations: list[Operation]) -> None:
+    def run(self, operations: list[Operation], *, certificate: str = "", server: bool = False) -> None:
         """Do the operations; whatever ends the connection early is entered."""
         try:
             self.ports = (self.sock.getsockname()[1], self.sock.getpeername()[1])
+            if certificate:
+                self._tls = Records(certificate, server=server, send=self._send_all, receive=self._receive)
+                self._tls.greet()
             for name, *arguments in operations:
                 getattr(self, f"do_{name}")(*arguments)
         except EndedError:
@@ -77,19 +91,40 @@ class Connection:
         while count > 0:
             if time.monotonic() > self._deadline:
                 raise EndedError
-            begin_ns = self._sends_since_ns = time.time_ns()
-            try:
-                sent = self.sock.send(_TEXT[: min(count, chunk, len(_TEXT))])
-            finally:
-                self._sends_since_ns = 0
-            self.note("send", begin_ns, sent)
-            count -= sent
+            part = _TEXT[: min(count, chunk, len(_TEXT))]
+            with self._turn:
+                count -= self._put(part)
+
+    def _put(self, part: bytes) -> int:
+        """Hand on some of it; return how much."""
+        if self._tls is None:
+            return self._send(part)
+        self._tls.write(part)
+        return len(part)
+
+    def _send(self, part: bytes) -> int:
+        begin_ns = self._sends_since_ns = time.time_ns()
+        try:
+            sent = self.sock.send(part)
+        finally:
+            self._sends_since_ns = 0
+        self.note("send", begin_ns, sent)
+        return sent
+
+    def _send_all(self, part: bytes) -> None:
+        while part:
+            part = part[self._send(part) :]
+
+    def _receive(self, most: int = _CHUNK) -> bytes:
+        begin_ns = time.time_ns()
+        got = self.sock.recv(most)
+        self.note("recv", begin_ns, len(got))
+        return got
 
     def do_recv(self, count: int, chunk: int = _CHUNK, pause_s: float = 0.0) -> None:
+        read = self._receive if self._tls is None else self._tls.read
         while count > 0:
-            begin_ns = time.time_ns()
-            got = len(self.sock.recv(min(count, chunk)))
-            self.note("recv", begin_ns, got)
+            got = len(read(min(count, chunk)))
             if not got:
                 raise EndedError
             count -= got
@@ -107,6 +142,19 @@ class Connection:
         time.sleep(seconds * (1 + spread * self._random.uniform(-1, 1)))
         self.note(why, begin_ns, 0)
 
+    def do_file(self, count: int, block: int, bytes_per_s: float, spread: float = 0.0) -> None:
+        with tempfile.TemporaryFile() as file:
+            file.write((_TEXT * (count // len(_TEXT) + 1))[:count])
+            file.seek(0)
+            while part := file.read(block):
+                self.do_wait(len(part) / bytes_per_s, "disk", spread)
+                self.do_send(len(part))
+
+    def do_at_once(self, lists: list[list[Operation]]) -> None:
+        with ThreadPoolExecutor(len(lists)) as pool:
+            for done in [pool.submit(self.do_repeat, 1, operations) for operations in lists]:
+                done.result()
+
     def do_repeat(self, times: int, operations: list[Operation]) -> None:
         for _ in range(times):
             if time.monotonic() > self._deadline:
@@ -119,6 +167,9 @@ class Connection:
             time.sleep(0.01)
 
     def do_close(self) -> None:
+        if self._tls is not None:
+            self._tls.close()
+            self._tls = None  # what comes yet is of no interest
         self.note("shutdown", time.time_ns(), 0)
         self.sock.shutdown(socket.SHUT_WR)
         self.sock.settimeout(_CLOSING_S)
@@ -139,7 +190,7 @@ class Connection:
     def document(self) -> Document:
         """Return what the journal says of it."""
         local, peer = self.ports
-        calls = list(self.calls)
+        calls = sorted(self.calls, key=lambda call: call[2])
         if self._sends_since_ns:  # how much of it the socket took is not known yet
             calls.append(("send", self._sends_since_ns, time.time_ns(), 0))
         return {"local_port": local, "peer_port": peer, "calls": calls, "tcp_info": self.info}
@@ -155,6 +206,7 @@ class Host:
         self._connections: list[Connection] = []
         self._begin = time.monotonic()
         self._deadline = self._begin + plan["most_s"]
+        self._certificate = str(journal.with_name(CERTIFICATE)) if plan.get("tls") else ""
         self._family = socket.AF_INET6 if ":" in plan["address"] else socket.AF_INET
 
     def _adjust(self, sock: socket.socket, planned: Document) -> None:
@@ -189,10 +241,15 @@ class Host:
             sock, _ = server.accept()
             self._adjust(sock, planned)
             connection = self._add(sock)
-            work, given = (self._pass_on, connection) if self._role == "proxy" else (connection.run, planned["server"])
-            threading.Thread(target=work, args=(given,), daemon=True).start()
+            threading.Thread(target=self._attend, args=(connection, planned), daemon=True).start()
         while True:
             signal.pause()
+
+    def _attend(self, connection: Connection, planned: Document) -> None:
+        if self._role == "proxy":
+            self._pass_on(connection)
+        else:
+            connection.run(planned["server"], certificate=self._certificate, server=True)
 
     def _pass_on(self, connection: Connection) -> None:
         """Pass on what comes from the client, and what the server behind answers."""
@@ -242,7 +299,7 @@ class Host:
                 connection.note(f"error {error.strerror}", begin_ns, error.errno or 0)
                 continue
             connection.note("connect", begin_ns, 0)
-            connection.run(planned["client"])
+            connection.run(planned["client"], certificate=self._certificate)
 
     def write(self) -> None:
         """Write the journal."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tests.causes.holds import ack_link
 from tests.causes.path import DELIVERED, FATES
+from tests.causes.spans import inside, spans
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +33,7 @@ _BLOATED_NS, _SHORT_NS = 200_000_000, 60_000_000
 _BLOATED_ROUNDS, _SHORT_ROUNDS = 2.0, 1.5
 """... and in round trips of the empty path: a sender needs one, and the healthy queues drawn have 1.5."""
 _INITIAL_WINDOW = 10
-"""Packets (RFC 6928) that any queue must hold: fewer are no fault of it, however long a slow link needs."""
+"""Packets (RFC 6928) that go at once, and that any queue must hold, however long a slow link needs."""
 _LEAST_SILENCE_S = 0.3
 _DELAYED_NS = 20_000_000
 """Half of the least time for which Linux delays an ACK."""
@@ -203,7 +204,12 @@ def _of_time(t: Transfer, intervals: list[Interval]) -> dict[str, bool | None]:
             spent[key] += end - begin
     found = {kind: _amount(spent[key] / total, minimum=_MUCH, none=_LITTLE) for kind, key in _OF_LIMITS.items()}
     for role in ("client", "server"):
-        found[f"{role}-think-time"] = _amount(_waited_ns(t, role, "think") / total, minimum=_MUCH, none=_LITTLE)
+        thinks = _amount(_waited_ns(t, role, "think") / total, minimum=_MUCH, none=_LITTLE)
+        amid = thinks is not False and _thinks_amid(t, role)
+        found[f"{role}-think-time"] = None if amid else thinks
+        found["application-limited"] = None if amid else found["application-limited"]
+    if found["slow-start-limited"] and len(t.packets) <= _INITIAL_WINDOW:
+        found["slow-start-limited"] = None  # a larger window would have saved nothing
     if found["nagle-delayed-ack"] and not _is_delayed(t, intervals):
         found["nagle-delayed-ack"] = None
     zero_s = spent["receiver-window", "zero"] / 1e9
@@ -216,11 +222,23 @@ def _is_delayed(t: Transfer, intervals: list[Interval]) -> bool:
     return float(np.median(waits_ns)) >= t.floor_rtt_ns(t.begin_ns) + _DELAYED_NS
 
 
-def _waited_ns(t: Transfer, role: str, why: str) -> int:
-    """Return how long a program waited for a reason of its own (`app`), by its journal."""
+def _journals_of(t: Transfer, role: str) -> list[dict[str, Any]]:
     key = "local_port" if role == "client" else "peer_port"
-    mine = [c for c in t.recording.journals[role] if c[key] == t.port]
-    return sum(end - begin for c in mine for name, begin, end, _ in c["calls"] if name == why)
+    return [c for c in t.recording.journals[role] if c[key] == t.port]
+
+
+def _waited_ns(t: Transfer, role: str, why: str) -> int:
+    """Return how long a program waited for a reason of its own (`app`), by its journal; it may do so at once."""
+    waits = spans([(begin, end) for c in _journals_of(t, role) for name, begin, end, _ in c["calls"] if name == why])
+    return int((waits[:, 1] - waits[:, 0]).sum())
+
+
+def _thinks_amid(t: Transfer, role: str) -> bool:
+    """Return whether a program sent while it thought of another answer; a pause amid an answer may be any rhythm."""
+    calls = [call for c in _journals_of(t, role) for call in c["calls"]]
+    thinks = spans([(begin, end) for name, begin, end, _ in calls if name == "think"])
+    sends_ns = np.array([begin for name, begin, _, _ in calls if name == "send"], np.int64)
+    return bool(inside(thinks, sends_ns).any())
 
 
 def _of_the_link(t: Transfer, intervals: list[Interval]) -> dict[str, bool | None]:
@@ -228,7 +246,7 @@ def _of_the_link(t: Transfer, intervals: list[Interval]) -> dict[str, bool | Non
     return {
         "rate-change": _rate_change(t),
         "path-change": _path_change(t),
-        "competing-traffic": _competing(t),
+        "competing-traffic": _competing(t, intervals),
         "pacing": _paced(t, intervals),
     }
 
@@ -268,11 +286,16 @@ def _path_change(t: Transfer) -> bool | None:
     return None
 
 
-def _competing(t: Transfer) -> bool | None:
-    """Return whether others had a good part of the link while ours waited, or there were none."""
+def _competing(t: Transfer, intervals: list[Interval]) -> bool | None:
+    """Return whether others had a good part of the link while ours waited, or there were none.
+
+    In a fair queue small flows pass: where ours never waited, the others are nothing that can be seen.
+    """
     crosses = t.data_link.numbers("cross")
     if not crosses:
         return None if len({*t.recording.log["source"]}) > _ONE_CONNECTION else False
+    if not any(limit == "link" for _, _, limit, _ in intervals):
+        return None
     begin, end, rate, _, on, off = crosses[0]
     busy = min(end + t.zero_ns, t.end_ns) - max(begin + t.zero_ns, t.begin_ns)
     duty = on / (on + off) if on + off else 1.0

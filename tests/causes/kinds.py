@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.causes import kinds_hosts, kinds_more, kinds_path, kinds_several, kinds_talk, kinds_varying, kinds_ways
+from tests.causes import (
+    kinds_hosts,
+    kinds_more,
+    kinds_path,
+    kinds_several,
+    kinds_talk,
+    kinds_today,
+    kinds_varying,
+    kinds_ways,
+)
 
 if TYPE_CHECKING:
     from tests.causes.scenario import Kind
@@ -15,6 +24,7 @@ TERRITORIES: tuple[tuple[Kind, ...], ...] = (
     tuple(kinds_ways.KINDS),
     tuple(kinds_talk.KINDS),
     tuple(kinds_more.KINDS),
+    tuple(kinds_today.KINDS),
 )
 """A million seeds each, so that a new one changes none before it."""
 RANGE = 1_000_000

@@ -49,6 +49,12 @@ def device_of(told: Scenario, host: str) -> str:
     return BEHIND_PROXY if told.proxy and host == "fixed" else DEVICES[host]
 
 
+def header_bytes(told: Scenario) -> int:
+    """Return how long a packet's headers are as captured, without TCP's options; a TUN device has no Ethernet."""
+    ethernet = 14 if told.hosts.offload else 0
+    return ethernet + (40 if told.hosts.ip_version == 6 else 20) + 20
+
+
 @dataclass(frozen=True)
 class _End:
     """One end of the path."""

@@ -13,7 +13,8 @@
  *   idle NS (after a silence all is dropped) | cross BEGIN END RATE_BPS BYTES ON_NS OFF_NS
  *   trace AT RATE_BPS (the serializer's rate from then on, 0: it stands still; the last one stays)
  *   grant NS (packets come out at multiples of it, as where a scheduler grants a turn)
- *   codel TARGET_NS INTERVAL_NS ECN | pie TARGET_NS ECN (ECN: 1 marks what asks for it) | second RATE_BPS BYTES
+ *   codel TARGET_NS INTERVAL_NS ECN | pie TARGET_NS ECN (ECN: 1 marks what asks for it)
+ *   fair TARGET_NS INTERVAL_NS ECN (FQ-CoDel: a queue for each flow, of which each cross is one) | second RATE_BPS BYTES
  *
  * LOG gets, at the end, a `struct record` for each packet; all times are CLOCK_REALTIME. causes/path.py reads it.
  */
@@ -110,6 +111,12 @@ static void set(struct way *w, const char *name, const double *v)
     else if (!strcmp(name, "grant")) w->grant = v[0];
     else if (!strcmp(name, "codel")) w->aqm.codel = v[0], w->aqm.interval = v[1], w->aqm.ecn = v[2];
     else if (!strcmp(name, "pie")) w->aqm.pie = v[0] / 1e9, w->aqm.ecn = v[1];
+    else if (!strcmp(name, "fair")) {
+        w->aqm.codel = v[0], w->aqm.interval = v[1], w->aqm.ecn = v[2];
+        w->fair = calloc(1, sizeof *w->fair);
+        if (!w->fair)
+            fail("calloc");
+    }
     else if (!strcmp(name, "second")) {
         w->second = &seconds[w - ways];
         *w->second = (struct way){.air = w, .queue_limit = v[1], .n_steps = 1, .steps = {{0, v[0], 0}}};

@@ -2,7 +2,8 @@
 
     session/  manifest.json, clocks.jsonl, mobile/ and fixed/ with tcp-0.pcap, tcp_info.jsonl at the sender,
               at both where the connection as a whole is judged
-    truth/    scenario.json, path.bin, client.json and server.json (journals), counters.json
+    truth/    scenario.json, path.bin, client.json and server.json (journals), counters.json, damage.json if
+              a capture was damaged
 
 A recording has a temporary name until it is whole. One that the machine disturbed is given up, with why.
 """
@@ -23,10 +24,11 @@ from typing import TYPE_CHECKING
 from multitracer.manifest import Host, Role, Variables
 from sample_traces.recording.cellular_upload import ClockLog, Recording
 from sample_traces.recording.finish import captured, compress, leave_out_places
-from tests.causes import path
-from tests.causes.lay import DEVICES, PROXY, device_of, idle_gap, labels, lay
+from tests.causes import damage, path
+from tests.causes.lay import DEVICES, PROXY, device_of, header_bytes, idle_gap, labels, lay
 from tests.causes.scenario import CLIENT, ORIGIN, PORT, SERVER, Scenario, scenario
 from tests.causes.ticks import coarsen, shift
+from tests.causes.tls import CERTIFICATE, make_certificate
 from tests.netns import Namespaces, namespaces, stop
 
 if TYPE_CHECKING:
@@ -90,9 +92,11 @@ def make(told: Scenario, program: Path, folder: Path) -> None:
         time.sleep(_SETTLE_S)
         stop(relay)
         ending.close()
+        (truth / CERTIFICATE).unlink(missing_ok=True)
         (truth / "counters.json").write_text(json.dumps({h: _counters(hosts, h) for h in DEVICES}))
     _coarsen(session, told)
     _set_apart(recording, told)
+    _damage(folder, told)
     leave_out_places(session, session.rglob("*.jsonl"))
     compress(folder)
     recording.save()
@@ -101,6 +105,8 @@ def make(told: Scenario, program: Path, folder: Path) -> None:
 def _write_told(told: Scenario, truth: Path) -> None:
     (truth / "scenario.json").write_text(json.dumps(asdict(told), indent=1))
     (truth / "plan.json").write_text(json.dumps(told.plan))
+    if told.plan.get("tls"):
+        make_certificate(truth / CERTIFICATE)
     lines = (" ".join(map(str, setting)) for setting in told.path)
     (truth / "path.config").write_text("\n".join(lines) + "\n")
 
@@ -119,6 +125,22 @@ def _set_apart(recording: Recording, told: Scenario) -> None:
         shift(capture, offset_ns=int(told.receiver_clock["offset_ns"]), ppm=told.receiver_clock["ppm"])
         (recording.folder / "clocks.jsonl").unlink()
         recording.manifest.variables = Variables()
+
+
+def _damage(folder: Path, told: Scenario) -> None:
+    """Damage one capture as it was told, and enter what the truth has to know of it."""
+    if not told.damage:
+        return
+    host = "mobile" if told.upload == bool(told.damage["at_sender"]) else "fixed"
+    capture = folder / "session" / host / "tcp-0.pcap"
+    entered: dict[str, str | int] = {"host": host}
+    if "lost" in told.damage:
+        entered["lost"] = damage.lose(capture, told.damage["lost"], run=told.damage["run"], seed=told.seed)
+    if "options" in told.damage:
+        damage.snap(capture, header_bytes(told) + int(told.damage["options"]))
+    if "cut" in told.damage:
+        entered["until_ns"] = damage.cut(capture, told.damage["cut"])
+    (folder / "truth" / "damage.json").write_text(json.dumps(entered))
 
 
 def _begin_path(hosts: Namespaces, program: Path, truth: Path) -> subprocess.Popen[str]:

@@ -95,6 +95,9 @@ class Scenario:
     """How the clock of the data's receiver is, written into its capture afterwards: `offset_ns` and `ppm`."""
     proxy: dict[str, int] = field(default_factory=dict)
     """A proxy that splits the connection: the server is behind it, at `rate_bps`, and captured there."""
+    damage: dict[str, float] = field(default_factory=dict)
+    """What was done to one capture afterwards: `at_sender` (else the receiver's), and `lost` with `run`,
+    `options` (bytes kept of each packet's) or `cut` (`damage`)."""
 
 
 class Draw:
@@ -124,6 +127,7 @@ class Draw:
         self.whole = False
         self.receiver_clock: dict[str, float] = {}
         self.proxy: dict[str, int] = {}
+        self.damage: dict[str, float] = {}
 
     def log(self, minimum: float, most: float) -> float:
         """Return a number whose logarithm is uniform."""
@@ -179,7 +183,7 @@ class Draw:
             congestion_control=self.congestion_control, timestamps=self.timestamps,
             path=self._path(seed, queue_bytes), sysctls=self._sysctls(), plan=self._plan(hosts), hosts=hosts,
             own=self.own, whole=self.whole, receiver_clock=self.receiver_clock,
-            proxy=self.proxy,
+            proxy=self.proxy, damage=self.damage,
         )  # fmt: skip
 
     def _path(self, seed: int, queue_bytes: int) -> list[Setting]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _FIN, _SYN, _RST, _ACK = 1, 2, 4, 16
 _POLLED = ("snd_cwnd", "snd_ssthresh", "unacked", "sacked", "lost", "retrans", "notsent_bytes", "ca_state", "snd_mss")
 FULL_PACKET = 1500
+_NEVER_NS = 2**62
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,12 @@ class Recording:
     def _hosts(self) -> Hosts:
         """The hosts as they were told; the first recordings were all of one sort."""
         return Hosts(**self.scenario.get("hosts", {}))
+
+    def captured_until_ns(self, host: str) -> int:
+        """Return when a host's capture was cut; far away if it is whole."""
+        file = self.folder / "truth" / "damage.json"
+        damage = json.loads(file.read_text()) if file.exists() else {}
+        return int(damage.get("until_ns", _NEVER_NS)) if damage.get("host") == host else _NEVER_NS
 
     @property
     def beside(self) -> set[int]:
@@ -250,7 +257,12 @@ class Transfer:
     @property
     def at_sender_ns(self) -> tuple[int, int] | None:
         """Return begin and end of what the sender sees of it, None if it is nothing."""
-        return (int(self._sender_ns[0]), self.end_ns) if len(self._sender_ns) else None
+        return self._captured(int(self._sender_ns[0]), self.end_ns, self.way) if len(self._sender_ns) else None
+
+    def _captured(self, begin_ns: int, end_ns: int, way: int) -> tuple[int, int] | None:
+        """Return what a capture that may have been cut has of a time; data of a way leave at its host."""
+        until_ns = min(end_ns, self.recording.captured_until_ns("mobile" if way == 0 else "fixed"))
+        return (begin_ns, until_ns) if begin_ns < until_ns else None
 
     @cached_property
     def at_receiver_ns(self) -> tuple[int, int] | None:
@@ -264,7 +276,7 @@ class Transfer:
             return None
         arrived = self.packets[self.packets["fate"] == DELIVERED]
         ends = arrived["written_ns" if self.way == 1 else "served_ns"] if len(arrived) else came["enter_ns"]
-        return int(came["enter_ns"].min()), int(ends.max())
+        return self._captured(int(came["enter_ns"].min()), int(ends.max()), 1 - self.way)
 
     @cached_property
     def handshake_end_ns(self) -> int:

@@ -105,6 +105,49 @@ def test_others_count_by_their_share_of_the_link(tmp_path: Path) -> None:
     assert "competing-traffic" not in _link(tmp_path / "few", others)
 
 
+def test_others_that_ours_never_waited_for_may_be_told_or_not(tmp_path: Path) -> None:
+    made = Made(tmp_path, more=[["up", "cross", 0, 9_000_000_000, 6_000_000, 1500, 0, 0]])
+    begin_s = made.handshake()
+    for number in range(6):
+        made.call("send", begin_s + number, begin_s + number + 0.0001, MSS)
+        made.segment(begin_s + number, number)
+    assert "competing-traffic" not in _faults(made)
+
+
+def test_what_the_first_window_holds_is_not_slowed_by_its_growth(tmp_path: Path) -> None:
+    for packets, told in ((8, None), (60, True)):
+        made = Made(tmp_path / str(packets))
+        begin_s = made.handshake()
+        made.call("send", begin_s, begin_s + 0.0001, packets * MSS)
+        for number in range(packets):
+            made.segment(begin_s + 0.11 * (number // 10), number)
+        assert _faults(made).get("slow-start-limited") is told
+
+
+def test_a_pause_amid_an_answer_may_be_thought_or_rhythm(tmp_path: Path) -> None:
+    for amid in (False, True):
+        made = Made(tmp_path / str(amid))
+        begin_s = made.handshake()
+        made.call("think", begin_s, begin_s + 3)
+        made.call("send", begin_s + 1 if amid else begin_s + 3, begin_s + 3.001, MSS)
+        made.segment(begin_s + (1 if amid else 3), 0)
+        made.call("send", begin_s + 3.01, begin_s + 3.011, MSS)
+        made.segment(begin_s + 3.01, 1)
+        assert _faults(made).get("client-think-time") is (None if amid else True)
+
+
+def test_a_program_that_thinks_of_several_answers_at_once_thinks_once(tmp_path: Path) -> None:
+    made = Made(tmp_path)
+    begin_s = made.handshake()
+    made.call("send", begin_s, begin_s + 0.0001, MSS)
+    made.segment(begin_s, 0)
+    for _ in range(20):  # 20 times 100 ms, together
+        made.call("think", begin_s + 0.2, begin_s + 0.3)
+    made.call("send", begin_s + 4, begin_s + 4.0001, MSS)
+    made.segment(begin_s + 4, 1)
+    assert "client-think-time" not in _faults(made)
+
+
 def test_a_longer_path_counts_where_no_queue_hides_it(tmp_path: Path) -> None:
     longer: list[int | str] = ["step", 1_500_000_000, 12_000_000, 350_000_000]
     assert _link(tmp_path / "none")["path-change"] is False

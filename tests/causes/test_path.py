@@ -134,6 +134,33 @@ def test_a_managed_queue_drops_or_marks_what_lets_it_stand(by_hand: Path, manage
     assert (free["fate"] == DELIVERED).all()
 
 
+def test_a_fair_queue_lets_small_flows_pass_and_parts_the_link(by_hand: Path) -> None:
+    others = "cross 0 3000000000 24000000 1500 0 0"  # twice what the link carries
+    small = [(0, 100), *((0.5 + 0.013 * number, 100) for number in range(100))]
+    alone_ms, service_ms = 10 + 100 * 8 / 12e3, 1
+    fair = _carried(by_hand, [others, "fair 5000000 100000000 0"], small)
+    assert (fair["fate"] == DELIVERED).all()
+    assert max(_took_ms(fair)) <= alone_ms + service_ms + 0.001  # at most what is in service stands before it
+    assert np.median(_took_ms(_carried(by_hand, [others], small))) > 300
+    full = [(number * 0.0008, 1500) for number in range(2500)]
+    half = _carried(by_hand, [others, "fair 5000000 100000000 0"], full)
+    served = half["served_ns"][half["served_ns"] > 0].astype(np.int64) - half["enter_ns"][0].astype(np.int64)
+    assert ((served > 0.5e9) & (served < 1.5e9)).sum() == pytest.approx(500, rel=0.02)  # of 1000 packets a second
+    dropped = half["fate"] == FATES.index("queue")
+    assert 0 < dropped.sum() < len(full) / 2
+
+
+def test_a_full_fair_queue_drops_of_the_longest(by_hand: Path) -> None:
+    others = "cross 0 1000000000 48000000 1500 0 0"
+    mine = [(0, 1500), *((0.2 + 0.004 * number, 1500) for number in range(150))]  # a quarter of the link
+    carried = [
+        _carried(by_hand, [others, "queue 40000", *more], mine) for more in ([], ["fair 1000000000 100000000 0"])
+    ]
+    lost = [int((log["fate"] == FATES.index("queue")).sum()) for log in carried]
+    assert lost[0] > 75
+    assert lost[1] == 0
+
+
 def _longest_wait_ms(log: NDArray[np.void]) -> float:
     served = log[log["served_ns"] > 0]
     return float((served["served_ns"].astype(np.int64) - served["enter_ns"].astype(np.int64)).max()) / 1e6

@@ -117,11 +117,11 @@ static void drop(struct packet *p)
     free(p);
 }
 
-static int codel_acts(struct way *w, ns_t now) /* on the packet at the head, whose service is to begin */
+/* On the packet at the head of a queue, whose service is to begin. */
+static int codel_acts(struct aqm *a, const struct packet *head, unsigned queued, ns_t now)
 {
-    struct aqm *a = &w->aqm;
     int above = 0;
-    if (now - w->head->begin < a->codel || w->queued <= FULL)
+    if (now - head->begin < a->codel || queued <= FULL)
         a->first_above = 0;
     else if (!a->first_above)
         a->first_above = now + a->interval;
@@ -187,28 +187,126 @@ static int is_marked(struct way *w, struct packet *p) /* in place of being dropp
     return w->aqm.ecn && p->record >= 0 && mark_congestion(p);
 }
 
-static void serve_next(struct way *w, ns_t now)
+/* --- a fair queue --- */
+
+static void join(struct line *line, struct flow *f)
 {
-    while (w->head && w->aqm.codel && codel_acts(w, now) && !is_marked(w, w->head)) {
+    f->next = NULL;
+    if (line->first)
+        line->last = line->last->next = f;
+    else
+        line->first = line->last = f;
+}
+
+static struct packet *first_of(struct flow *f)
+{
+    struct packet *p = f->head;
+    if (!p)
+        return NULL;
+    f->head = p->next;
+    f->queued -= p->length;
+    p->next = NULL;
+    return p;
+}
+
+static struct packet *managed_first(struct way *w, struct flow *f, ns_t now)
+{
+    while (f->head && codel_acts(&f->aqm, f->head, f->queued, now) && !is_marked(w, f->head)) {
+        w->queued -= f->head->length;
+        drop(first_of(f));
+    }
+    return first_of(f);
+}
+
+static struct packet *fair_next(struct way *w, ns_t now)
+{
+    struct line *fresh = &w->fair->fresh, *others = &w->fair->others;
+    for (;;) {
+        struct line *line = fresh->first ? fresh : others;
+        struct flow *f = line->first;
+        if (!f)
+            return NULL;
+        struct packet *p = f->credit > 0 ? managed_first(w, f, now) : NULL;
+        if (p) {
+            f->credit -= p->length;
+            return p;
+        }
+        int waits = f->credit <= 0;
+        f->credit += waits ? FULL : 0;
+        line->first = f->next;
+        if (waits || (line == fresh && others->first)) /* an empty one that was fresh keeps its turn once */
+            join(others, f);
+        else
+            f->listed = 0;
+    }
+}
+
+static int make_room(struct way *w, unsigned length) /* at the cost of the longest queue */
+{
+    while (w->queued + length > w->queue_limit) {
+        struct flow *longest = w->fair->flows;
+        for (struct flow *f = longest; f < w->fair->flows + FLOWS; f++)
+            if (f->queued > longest->queued)
+                longest = f;
+        if (!longest->head)
+            return 0;
+        w->queued -= longest->head->length;
+        drop(first_of(longest));
+    }
+    return 1;
+}
+
+static void join_flow(struct way *w, struct packet *p)
+{
+    struct flow *f = &w->fair->flows[p->flow % FLOWS];
+    f->queued += p->length;
+    if (f->head)
+        f->tail = f->tail->next = p;
+    else
+        f->head = f->tail = p;
+    if (f->listed)
+        return;
+    f->listed = 1;
+    f->credit = FULL;
+    f->aqm.codel = w->aqm.codel;
+    f->aqm.interval = w->aqm.interval;
+    join(&w->fair->fresh, f);
+}
+
+/* --- queue and serializer --- */
+
+static struct packet *managed_head(struct way *w, ns_t now)
+{
+    while (w->head && w->aqm.codel && codel_acts(&w->aqm, w->head, w->queued, now) && !is_marked(w, w->head)) {
         struct packet *p = w->head;
         w->head = p->next;
         w->queued -= p->length;
         drop(p);
     }
+    return w->head;
+}
+
+static void serve_next(struct way *w, ns_t now)
+{
+    w->head = w->fair ? fair_next(w, now) : managed_head(w, now);
     if (w->head)
         begin_service(w, now);
 }
 
 static int enqueue(struct way *w, struct packet *p, ns_t now)
 {
-    if (w->queued + p->length > w->queue_limit)
+    if (w->fair ? !make_room(w, p->length) : w->queued + p->length > w->queue_limit)
         return 0;
     if (w->aqm.pie > 0 && pie_acts(w, now) && !(w->aqm.p < 0.1 && is_marked(w, p)))
         return 0;
     p->next = NULL;
     p->begin = now;
     w->queued += p->length;
-    if (w->head) {
+    if (w->fair) {
+        join_flow(w, p);
+        if (!w->head)
+            serve_next(w, now > w->free ? now : w->free);
+    } else if (w->head) {
         w->tail = w->tail->next = p;
     } else {
         w->head = w->tail = p;
@@ -317,6 +415,7 @@ static void cross_arrives(struct way *w, struct cross *c)
 {
     struct packet *p = calloc(1, sizeof *p);
     p->record = -1;
+    p->flow = 1 + c - w->crosses;
     p->length = c->bytes;
     if (!enqueue(w, p, c->next))
         free(p);
@@ -447,6 +546,7 @@ void accept_packet(struct way *w, const unsigned char *bytes, unsigned length)
     struct packet *p = malloc(sizeof *p + length);
     memcpy(p->bytes, bytes, length);
     p->length = length;
+    p->flow = r->source * 31u + r->target;
     p->record = n_records++;
     if (r->fate == ON_ITS_WAY && !enqueue(w, p, now))
         r->fate = QUEUE;

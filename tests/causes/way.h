@@ -11,6 +11,7 @@
 #define S 1000000000ull
 #define FULL 1500             /* bytes of a full packet */
 #define PIE_NS 15000000       /* between two updates: RFC 8033 */
+#define FLOWS 1024            /* of a fair queue: RFC 8290, section 5.2 */
 
 typedef uint64_t ns_t;
 
@@ -27,6 +28,7 @@ struct record {
 struct packet {
     struct packet *next;
     long record; /* -1: cross traffic, of which nothing but its length exists */
+    unsigned flow; /* where flows have queues of their own */
     ns_t begin;  /* when it entered */
     unsigned length;
     unsigned char bytes[];
@@ -46,6 +48,22 @@ struct aqm {
     int dropping, ecn;
 };
 
+/* A fair queue, FQ-CoDel (RFC 8290): flows take turns by bytes, those that were silent first; CoDel acts on each. */
+struct flow {
+    struct packet *head, *tail;
+    struct flow *next;
+    struct aqm aqm;
+    unsigned queued;
+    int credit, listed;
+};
+
+struct line { struct flow *first, *last; };
+
+struct fair {
+    struct flow flows[FLOWS];
+    struct line fresh, others;
+};
+
 struct way {
     int in, out;
     struct way *second, *air; /* a second queue and serializer behind these, if any; whose air follows, NULL: its own */
@@ -53,6 +71,7 @@ struct way {
     struct slot slots[MOST_SLOTS]; /* rates over time, 0 for none; they rule instead of the steps' rate */
     int n_slots, slot;
     struct aqm aqm;
+    struct fair *fair; /* NULL: one queue for all; else `head` is the packet in service alone */
     struct outage outages[MOST];
     struct cross crosses[MOST];
     int n_steps, n_outages, n_crosses, syns;
