@@ -85,7 +85,7 @@ def held(limited: Limited, limit: Limit, part: LimitSubtype | None = None, *, mi
 def link_in_words(limited: Limited) -> tuple[str, str]:
     """Return two texts: the rate of the link with its range, and how we know that the link was the limit.
 
-    For example "1.93 Mbit/s of payload (1.85 to 1.95)" and "a queue for 3.1 s, by the rate for the rest".
+    For example "1.93 Mbit/s of payload (1.85 to 1.95)" and "a queue for 3.1 s, by data at its rate for the rest".
     Both are empty if the link log is the evidence. The rate is empty if it is unknown, or if a policer was
     mostly the limit: bursts that it passes do not show the link's rate.
     """
@@ -97,7 +97,7 @@ def link_in_words(limited: Limited) -> tuple[str, str]:
     )
     shown = (("a queue", by_queue_s), ("the tokens of a policer", by_bucket_s), ("late answers", late_s))
     words = [f"{what} for {seconds:.1f} s" for what, seconds in shown if seconds]
-    shown_by = ", by ".join([*words, "the rate for the rest" if words else "the rate"])
+    shown_by = ", by ".join([*words, "data at its rate for the rest" if words else "data at its rate"])
     if limited.link_rate is None or by_bucket_s > by_queue_s:
         return "", shown_by
     low, middle, high = (rate(each * BITS_PER_BYTE) for each in limited.link_rate)

@@ -22,6 +22,7 @@ from multitracer.diagnosis.limits.names import (
 )
 from multitracer.diagnosis.limits.windows import is_read_late
 from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets, failed_opening
+from multitracer.diagnosis.packets.options import is_agreed
 from multitracer.units import NS_PER_S
 from multitracer.words import about, count, duration, percent, rate
 
@@ -65,6 +66,7 @@ _CONTRACT_HELP = "a higher rate in the contract; shaping instead of policing"
 _POLICED_HELP = "a sender that paces, shaping instead of policing, or a higher rate in the contract"
 _SMALL_MTU_HELP = "ICMP messages that pass, or a smaller MSS at the tunnel: large packets vanish"
 _FULL_QUEUE_HELP = "an AQM that marks (ECN), or another congestion control: a full queue lost packets"
+_FAILED_PATH_HELP = "finding the part of the path that failed: the log of its router or modem shows why"
 _HOST_HELP = "a faster interface of the sender's host (its modem, or the limit that is set on it)"
 ADVICE = tuple(
     Advice(limit, help_, frozenset(needs.split()), part)
@@ -81,9 +83,10 @@ ADVICE = tuple(
         (Limit.OUTAGE, "idle-timeout", None,
          "keep-alives more often than its timeout, or a new connection after a pause"),
         (Limit.OUTAGE, "path-mtu-black-hole", None, _SMALL_MTU_HELP),
+        (Limit.OUTAGE, "after-idle", None,
+         f"{_FAILED_PATH_HELP}, or a firewall or NAT that had forgotten the idle connection (keep-alives)"),
         (Limit.OUTAGE, "radio", None, "better coverage, or other handover parameters of the network"),
-        (Limit.OUTAGE, "", None,
-         "finding the part of the path that failed: the log of its router or modem shows why"),
+        (Limit.OUTAGE, "", None, _FAILED_PATH_HELP),
         (Limit.LINK, "or-paced", LimitSubtype.HOST,
          f"{_HOST_HELP}, or no pacer (SO_MAX_PACING_RATE, BBR): its packets do not show which"),
         (Limit.LINK, "", LimitSubtype.HOST,
@@ -118,8 +121,10 @@ ADVICE = tuple(
         (Limit.APPLICATION, "of-initiator", LimitSubtype.THINK, "a program that sends its data sooner"),
         (Limit.APPLICATION, "", LimitSubtype.THINK, "a program that begins its answers sooner"),
         (Limit.APPLICATION, "of-initiator", LimitSubtype.PEER,
-         "a peer that answers sooner, or data that do not wait for its answers"),
-        (Limit.APPLICATION, "", LimitSubtype.PEER, "a peer that sends its requests sooner, or several at once"),
+         "a server that answers sooner, or data that do not wait for its answers"),
+        (Limit.APPLICATION, "", LimitSubtype.PEER, "a client that sends its requests sooner, or several at once"),
+        (Limit.APPLICATION, "one-way", LimitSubtype.NAGLE,
+         "a program that writes more, or sooner: TCP_NODELAY sends small pieces at once, but nobody waited for them"),
         (Limit.APPLICATION, "", LimitSubtype.NAGLE, "TCP_NODELAY, or writing the whole message at once"),
         (Limit.APPLICATION, "", LimitSubtype.LATENCY,
          "fewer round trips: several requests at once, larger ones, or a shorter path"),
@@ -134,7 +139,7 @@ ADVICE = tuple(
          "another congestion control: this one paces by its own estimate of the rate, and nothing was lost"),
         (Limit.CONGESTION_WINDOW, "nothing-lost", None, "another congestion control: nothing was lost"),
         (Limit.CONGESTION_WINDOW, "random-loss", None,
-         "less loss on the link itself, or a congestion control that slows down less for each (BBR)"),
+         "less loss on the link itself, or a congestion control that slows down less for each loss (BBR)"),
         (Limit.CONGESTION_WINDOW, "congestion-loss", None, _FULL_QUEUE_HELP),
         (Limit.CONGESTION_WINDOW, "", None, "less loss, or another congestion control"),
         (Limit.UNKNOWN, "clock-step", None, "a capture whose clock is not set while it runs; NTP may slew it"),
@@ -184,6 +189,8 @@ class Headline(NamedTuple):
     """Whose data the limit held back: False the initiator's, True the responder's."""
 
 
+_IDLE_S = 1.0
+"""Minimum silence, in s, after which a box on the path may have forgotten a connection. Not measured."""
 _UNSCALED_BYTES = 1 << 15
 """Minimum of the largest window that was full, in bytes, from which on window scaling would help: half of what fits
 into 16 bits. Of a smaller one the buffer is smaller."""
@@ -194,7 +201,7 @@ def facts_of(limited: Limited, findings: Sequence[Finding], options: Sequence[Mi
     transfer, seen = limited.transfer, limited.seen
     windows = [each.numbers["window_bytes"] for each in findings if each.kind == "receiver-limited"]
     missing = {f"without-{each.name}" for each in options}
-    is_unscaled = "without-window-scale" in missing and max(windows, default=0.0) >= _UNSCALED_BYTES
+    is_unscaled = max(windows, default=0.0) >= _UNSCALED_BYTES and not is_agreed(transfer, "window-scale")
     is_in_order = bool((np.diff(transfer.sender["seq_bytes"][transfer.data]) >= 0).all())
     notes = [note for capture in transfer.recording.captures for note in capture.analysis.trust.notes]
     is_loss_known = seen is not None and not any(note.severity and "losses" in note.affects for note in notes)
@@ -207,10 +214,21 @@ def facts_of(limited: Limited, findings: Sequence[Finding], options: Sequence[Mi
         "unopened": failed_opening(transfer) is not None,
         "clock-step": bool(transfer.clock_steps),
         "one-time": limited.total_s == 0,
+        "one-way": not transfer.sender["payload_bytes"][transfer.sender["reverse"] != transfer.reverse].any(),
+        "after-idle": _is_idle_before_end(limited),
         "one-direction": len(transfer.sent) in (0, len(transfer.sender)),
     }
     kinds = {finding.kind for finding in findings}
     return frozenset(kinds | missing | {name for name, holds in further.items() if holds})
+
+
+def _is_idle_before_end(limited: Limited) -> bool:
+    """Return whether a connection was silent before an outage that it did not survive: a box may have forgotten it."""
+    limit, others = limited.cells.limit, np.flatnonzero(limited.cells.limit != Limit.OUTAGE)
+    if not len(others) or limit[-1] != Limit.OUTAGE or limited.transfer.is_complete:
+        return False
+    last = int(others[-1])
+    return bool(limit[last] == Limit.APPLICATION and limited.seconds[last] >= _IDLE_S)
 
 
 def headline_of(
@@ -251,7 +269,8 @@ def headline_of(
     first = of_radio.first or _first(limited, limit, parts, share, changed)
     named = {each for each, other in others.items() if other >= WORTH_SAYING and each[0] not in of_radio.limits}
     rest = [_also(limited, *each, other) for each, other in others.items() if each in named]
-    helps = "; ".join(dict.fromkeys(remedy(limit, row.part, _facts_here(facts, limited, row)) for row in parts))
+    remedies = (remedy(limit, _main_part(limited, row), _facts_here(facts, limited, row)) for row in parts)
+    helps = "; ".join(dict.fromkeys(remedies))
     helps += _help_of_next(limited, {each: other for each, other in others.items() if each in named}, share, facts)
     last = _last_words(limited, {key} | named | {each for each in others if each[0] in of_radio.limits})
     sentence = " ".join(filter(None, [first, of_radio.more, *others_of_it, *rest, last]))
@@ -445,6 +464,15 @@ def _headline_unopened(limited: Limited, failed: FailedOpening, facts: frozenset
     return Headline(Limit.HANDSHAKE, LimitSubtype.NONE, 1.0, sure, sentence, helps)
 
 
+def _main_part(limited: Limited, row: LimitShare) -> LimitSubtype:
+    """Return the subtype of a row; of one that stands for all of its limit, the subtype of most of that, if any."""
+    if row.part or row.limit is Limit.APPLICATION:
+        return row.part
+    own = [each for each in limited.shares if each.limit is row.limit and each.reverse == row.reverse]
+    main = max(own, key=lambda each: each.share)
+    return main.part if main.share > MOSTLY * sum(each.share for each in own) else LimitSubtype.NONE
+
+
 def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float, changed: Finding | None) -> str:
     basis = f"{percent(share, is_short=True)} of {lasted(limited.total_s)}, {parts[0].confidence.label}"
     if limit is Limit.UNKNOWN and limited.transfer.clock_steps:
@@ -462,6 +490,8 @@ def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float
         return f"The {what} limited it{at} ({basis}); {rest}."
     begin = "Mostly" if share >= MOSTLY else "The largest part was"
     nouns = [_noun(limited, limit, row.part, reverse=row.reverse) for row in parts]
+    if not parts[0].part and _main_part(limited, parts[0]) is LimitSubtype.ACKS:
+        nouns = [f"{nouns[0]}, more in the direction of the ACKs"]
     did = [what_happened(limited.side(reverse=row.reverse), limit, row.part, changed) for row in parts]
     if len(set(nouns)) == 1:
         return f"{begin} {nouns[0]}: {', and '.join(did)} ({basis})."
@@ -534,7 +564,8 @@ def _noun(limited: Limited, limit: Limit, part: LimitSubtype = LimitSubtype.NONE
         if part is LimitSubtype.HOST and shown is not None and shown.spaced.total_ns > 0:
             noun += " or a pacer"  # packets alone do not tell these apart
         is_named = reverse != limited.transfer.reverse and limit not in (Limit.HANDSHAKE, Limit.UNKNOWN)
-        return f"{noun} ({sender}'s data)" if is_named else noun
+        way = f"{sender} to {receiver}".replace("the ", "")
+        return f"{noun} (data from {way})" if is_named else noun
     if part in _PATH_NOUNS:
         return _PATH_NOUNS[part]
     return receiver if part is LimitSubtype.PEER else sender
@@ -579,6 +610,8 @@ def numbers_of(limited: Limited, limit: Limit) -> str:
 _BITS = 8  # in a byte
 _SHORT_S = 0.95  # below it one digit behind the point is less than two that count
 _LONG_S = 100.0  # from here on minutes and seconds, as wherever a length of time is told
+_VARIES = 2.0
+"""Minimum ratio of the highest to the lowest rate of a link from which on none of them is typical. Not measured."""
 _AS_ONE = 1.02
 """Maximum ratio of the highest to the lowest rate of a link that is printed as one number. Not measured."""
 
@@ -641,7 +674,8 @@ def at_rate(limited: Limited, changed: Finding | None = None) -> str:
     if link_rate.high <= _AS_ONE * link_rate.low or low == high:
         return f", at {middle}"
     number, _, unit = low.partition(" ")
-    return f", at {middle} ({number if high.endswith(f' {unit}') else low} to {high})"
+    around = f"{number if high.endswith(f' {unit}') else low} to {high}"
+    return f", at {around}" if link_rate.high > _VARIES * link_rate.low else f", at {middle} ({around})"
 
 
 def _tried(limited: Limited) -> str:

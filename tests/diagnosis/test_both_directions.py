@@ -94,7 +94,7 @@ def test_requests_in_two_writes_wait_for_delayed_acks_whichever_direction_is_lar
 def test_a_request_that_is_never_answered_is_an_outage_of_the_clients_data(tmp_path: Path) -> None:
     found = explained(asked(lost=5), tmp_path)
     assert seconds(found, Limit.OUTAGE)[False] > 5
-    assert found.headline.sentence.startswith("Mostly an outage (the client's data): nothing arrived for")
+    assert found.headline.sentence.startswith("Mostly an outage (data from client to server): nothing arrived for")
     assert not next(each for each in found.incidents if each.kind in ("outage", "blackout")).reverse
     assert found.limited.total_s > 9
 
@@ -195,7 +195,7 @@ def test_a_reported_capture_of_a_forgotten_connection(fixture_folder: Path) -> N
     assert dead.cost_s == pytest.approx(38.1, abs=0.1)
     assert (dead.reverse, dead.numbers["unanswered_packets"]) == (False, 7)
     assert "reset-by-peer" not in kinds(found)
-    assert "ended in an outage (the client's data): nothing arrived for 38.1 s" in found.headline.sentence
+    assert "ended in an outage (data from client to server): nothing arrived for 38.1 s" in found.headline.sentence
 
 
 @pytest.mark.fixtures

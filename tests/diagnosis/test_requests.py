@@ -164,7 +164,7 @@ def test_a_server_that_answers_late_is_said_to_answer(tmp_path: Path) -> None:
     assert found.headline.sentence.startswith(
         "Mostly the server: it paused 5 times before it answered, usually 0.4 s, 2.0 s in all"
     )
-    assert "a peer that answers sooner" in found.headline.help
+    assert "a server that answers sooner" in found.headline.help
 
 
 def lan(*, pause_ms: float) -> list[Segment]:

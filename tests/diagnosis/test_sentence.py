@@ -151,7 +151,7 @@ def test_each_remedy_can_be_reached() -> None:
     """A limit has one that always fits, behind all others; what one needs is the kind of a finding, or a fact."""
     kinds = {rule.KIND for rule in RULES} | {f"without-{option}" for option in OPTIONS}
     facts = {"radio", "of-initiator", "policed", "unscaled", "nothing-lost", "unopened", "clock-step", "one-time"}
-    facts |= {"read-late", "read-at-once", "or-paced"}
+    facts |= {"read-late", "read-at-once", "or-paced", "one-way", "after-idle"}
     for limit in Limit:
         own = [each for each in ADVICE if each.limit is limit]
         assert [each for each in own if not each.needs and each.part is None] == own[-1:], limit
@@ -263,7 +263,7 @@ def test_what_is_named_beside_the_largest_limit_has_its_confidence() -> None:
 def test_parts_of_segments_that_the_kernel_holds_wait_by_nagles_algorithm() -> None:
     told = explain(read(_RECORDINGS / "1020035-cellular-steady" / "session")).headline
     assert "small segments waited 4.2 s for the ACK of a small one (Nagle's algorithm)" in told.sentence
-    assert told.help.startswith("TCP_NODELAY")
+    assert "TCP_NODELAY sends small pieces at once, but nobody waited for them" in told.help, "nothing came back"
 
 
 def test_a_handshake_counts_the_syns_that_it_needed() -> None:
@@ -289,3 +289,47 @@ def test_what_is_the_largest_limit_by_a_weak_part_is_weak(
     assert headline.limit is Limit.LINK
     assert headline.confidence is confidence
     assert f", {confidence.label})" in headline.sentence
+
+
+@pytest.mark.parametrize(("acks_s", "is_told"), [(4.0, True), (2.0, False)])
+def test_a_link_that_is_more_of_its_time_that_of_the_acks_says_so(tmp_path: Path, acks_s: float, is_told: bool) -> None:
+    """Also where another limit, here the congestion window for 5 s, is larger than that part alone."""
+    exchange = Exchange().opened()
+    exchange.round_trips(100, 0, count=3)
+    found = exchange.diagnosed(tmp_path).limited
+    edges = np.cumsum([0, 3, acks_s, 4.5]) * 1e9
+    limit = np.array([Limit.LINK.value, Limit.LINK.value, Limit.CONGESTION_WINDOW.value])
+    part = np.array([LimitSubtype.NONE.value, LimitSubtype.ACKS.value, LimitSubtype.NONE.value])
+    cells = Cells(edges[:-1], edges[1:], limit, part, np.array([False, False, False]))
+    headline = headline_of(replace(found, cells=cells.joined(), seen=None, shown=None))
+    assert (headline.limit, headline.part) == (Limit.LINK, LimitSubtype.NONE)
+    assert ("the link, more in the direction of the ACKs:" in headline.sentence) is is_told
+    assert ("less traffic in the direction of the ACKs" in headline.help) is is_told
+
+
+@pytest.mark.parametrize(("idle_s", "is_told"), [(2.0, True), (0.4, False)])
+def test_a_connection_that_was_idle_before_it_failed_may_have_been_forgotten(
+    tmp_path: Path, idle_s: float, is_told: bool
+) -> None:
+    exchange = Exchange().opened()
+    last_ms = exchange.round_trips(100, 0, count=3)
+    for again_ms in (0, 300, 900, 2100, 4500, 9300):
+        exchange.data(last_ms + idle_s * 1e3 + again_ms, 12)
+    told = exchange.diagnosed(tmp_path).headline
+    assert told.limit is Limit.OUTAGE
+    assert ("a firewall or NAT that had forgotten the idle connection" in told.help) is is_told
+
+
+def test_a_window_that_needs_scaling_is_helped_by_scaling_also_if_neither_end_offered_it(tmp_path: Path) -> None:
+    """The recording has a window of 65,535 bytes: no buffer makes it larger."""
+    syn, syn_ack = Segment(0, 0, flags=SYN, options={"mss": 1000}), Segment(1, 0, flags=SYN | ACK, ack=1)
+    syn_ack = replace(syn_ack, options={"mss": 1000})
+    segments = [replace(syn, time_ns=START_NS), replace(syn_ack, time_ns=START_NS + 50 * MS)]
+    segments.append(Segment(0, 1, ack=1, time_ns=START_NS + 50 * MS))
+    for trip in range(20):
+        at_ns = START_NS + (51 + 50 * trip) * MS
+        segments += [Segment(0, 1 + (65 * trip + n) * 1000, 1000, ack=1, time_ns=at_ns) for n in range(65)]
+        segments.append(Segment(1, 1, ack=1 + 65_000 * (trip + 1), window=65_535, time_ns=at_ns + 50 * MS - 1000))
+    told = explain(read(write_pcap(tmp_path / "talk.pcap", segments))).headline
+    assert told.limit is Limit.RECEIVER_WINDOW
+    assert told.help.startswith("window scaling at both ends")

@@ -47,6 +47,14 @@ def missing_options(transfer: Transfer) -> list[MissingOption]:
     return missing
 
 
+def is_agreed(transfer: Transfer, name: str) -> bool:
+    """Return whether both SYNs offered an option where they arrived, or may have: not both were captured whole."""
+    offered = transfer.at_sender.offered_options
+    if offered is None or _is_cut(transfer.sender):
+        return True
+    return bool(offered[OPTIONS.index(name)].all()) and all(each.name != name for each in missing_options(transfer))
+
+
 def _is_cut(table: Table | None) -> bool:
     """Return whether the capture cut the options of a SYN."""
     return table is not None and bool(

@@ -65,8 +65,8 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     if timed < _TIMED or np.mean(np.diff(sent) < _AT_ONCE_NS) > _BURSTS:
         return
     sentence = (
-        f"The sender paced its segments, as BBR does: {100 * timed:.0f} % of {len(own):,} full ones left without an "
-        "ACK that released them, and none in a burst. That is no fault."
+        f"The sender paced its segments, by BBR or a limit of its rate: {100 * timed:.0f} % of {len(own):,} full ones "
+        "left without an ACK that released them, and none in a burst. That is no fault."
     )
     limited = held(diagnosis.limited, Limit.CONGESTION_WINDOW)
     numbers = {"paced_share": timed, "congestion_window_share": limited.share if limited else 0.0}

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.finding import Finding
 
 KIND = "congestion-loss"
-HELP = "Nothing is broken: an AQM that marks (ECN) or another congestion control loses less at the same rate."
+HELP = (
+    "This is no fault: TCP fills a queue until packets are lost. "
+    "An AQM that marks (ECN), or another congestion control, loses less at the same rate."
+)
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
@@ -25,7 +28,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     if served is not None and 2 * len(served.place) > len(lost.place):
         return  # the link had served most of them: no queue dropped these, however long it was
     most = "{count:,} packets ({percent:.2f} %) were lost, most of them to a full queue: "
-    why = f"those before had waited {lost.waited_s:.3f} s, as long as any."
+    why = f"the packets before them had waited in it for {lost.waited_s:.3f} s, the longest wait of all."
     if not lost.waited_longest:
         why = f"as many packets as ever were ahead of them, which took {lost.waited_s:.3f} s."
     yield loss_finding(diagnosis, KIND, lost, most + why)
