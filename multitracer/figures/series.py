@@ -21,6 +21,8 @@ from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from multitracer.tables import Array, Mask
 
 BREAK = -(1 << 50)
@@ -37,7 +39,7 @@ class Series:
     Parameters
     ----------
     label : str
-        Name of the series in the legend, for example ``TcpSnd_data``.
+        Name of the series for code and options, for example ``TcpSnd_data``; `names` has it in words.
     role : str
         Key of the style in `palette.LOOKS`.
     time_ns : ndarray of int64, shape (n,)
@@ -177,3 +179,91 @@ def thin(series: Series, *, bins: int = BINS) -> Series:
     rows = np.sort(np.concatenate(kept))
     # numpy.unique hashes, which costs five times as much
     return series.take(rows[np.append(True, rows[1:] != rows[:-1])])
+
+
+_NAMES = {
+    "data": "sent",
+    "ack": "acknowledged",
+    "window_edge": "end of the window",
+    "retransmission": "retransmitted",
+    "out_of_order": "filled a hole",
+    "capture_duplicate": "captured twice",
+    "duplicate_ack": "duplicate ACK",
+    "sack": "arrived out of order",
+    "dsack": "arrived twice",
+    "zero_window": "window closed",
+    "probe": "window probe",
+    "handshake": "SYN or FIN",
+    "reset": "reset",
+    "flight": "in flight",
+    "flight_sack": "in flight without SACKed data",
+    "window": "advertised window",
+    "rtt": "round trip",
+    "rtt_timestamp": "round trip by timestamp",
+    "rtt_sack": "round trip by SACK",
+    "srtt": "smoothed round trip",
+    "rto": "timeout",
+    "goodput": "delivered",
+    "throughput": "sent, with retransmissions",
+    "capacity": "link's rate",
+    "one_way": "delay of a segment",
+    "cwnd": "congestion window",
+    "ssthresh": "slow-start threshold",
+    "received": "arrived",
+    "received_band": "arrived, within the error of the clock",
+    "receiver_ack": "acknowledged, at the receiver",
+    "link_data": "link frames",
+    "link_received": "link frames arrived",
+    "link_again": "link frames retransmitted",
+    "link_lost": "link frames lost",
+    "link_request": "link frames requested",
+    "link_stop": "link: stop",
+    "link_go": "link: resume",
+    "link_reset": "link reset",
+    "radio_rssi": "RSSI",
+    "radio_rsrp": "RSRP",
+    "radio_rscp": "RSCP",
+    "radio_rsrq": "RSRQ",
+    "radio_sinr": "SINR",
+    "radio_ecio": "Ec/Io",
+    "radio_bler": "lost blocks",
+    "radio_busy": "busy cell",
+    "radio_cqi": "CQI",
+    "zero_level": "no signal",
+    "rate_down": "download",
+    "rate_up": "upload",
+    "speed": "speed",
+    "travelled": "distance",
+    "assigned_rate": "assigned rate",
+}
+"""Name of a series by its role; a role without an entry uses the label of the series, which is in words then."""
+
+_NAMES_BY_LABEL = {"RlpRcv_dup": "link frames arrived twice", "Link_queue": "bytes waiting"}
+_AT_RECEIVER = {"data": "arrived", "ack": "acknowledged, leaving", "retransmission": "arrived again"}
+_SIDES = {"Snd": "sender", "Rcv": "receiver"}
+
+
+def names(panel: Sequence[Series]) -> list[str]:
+    """Return the name in words of each series of a panel, for legends; labels such as ``TcpSnd_data`` are for code.
+
+    Names that would be equal also have the side of the link or the connection; then, at last, the label.
+    """
+    words = [_name(series, panel) for series in panel]
+    words = [
+        f"{name}, at the {_SIDES[side]}" if words.count(name) > 1 and (side := series.label[3:6]) in _SIDES else name
+        for name, series in zip(words, panel, strict=True)
+    ]
+    return [
+        name if words.count(name) == 1 or name == series.label else f"{name} ({series.label})"
+        for name, series in zip(words, panel, strict=True)
+    ]
+
+
+def _name(series: Series, panel: Sequence[Series]) -> str:
+    if series.role == "trend":  # "TcpSnd_data trend: 844 B/s"
+        label, _, more = series.label.partition(" trend")
+        fitted = next((each for each in panel if each.label == label), None)
+        return f"{label if fitted is None else _name(fitted, panel)}, trend{more}"
+    if series.label.startswith("TcpRcv") and series.role in _AT_RECEIVER:
+        return _AT_RECEIVER[series.role]
+    return _NAMES_BY_LABEL.get(series.label) or _NAMES.get(series.role, series.label)

@@ -7,13 +7,14 @@ and zoom together. A panel without points shows the reason.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from multitracer.figures.palette import LOOKS, THEMES, ThemeName, template
-from multitracer.figures.series import BREAK, seconds_since
+from multitracer.figures.series import BREAK, names, seconds_since
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -128,6 +129,13 @@ class Panel:
         """The series that have at least one point."""
         return [s for s in self.series if len(s)]
 
+    @property
+    def short_title(self) -> str:
+        """What the panel shows, and its unit: the title without what follows its first comma or bracket."""
+        what = re.split(r"[,;(]", self.title, maxsplit=1)[0].strip()
+        suffix = "bytes" if self.unit is BYTES else self.unit.suffix
+        return f"{what}, {suffix}" if suffix else what
+
 
 def figure(
     panels: list[Panel],
@@ -165,9 +173,9 @@ def plain_figure(
         The axis that all panels share.
     """
     traces = [
-        style(series, panel, axis, theme=theme, x_axis=x_axis) | points(series, panel.unit, origin_ns)
+        style(series, panel, axis, name=name, theme=theme, x_axis=x_axis) | points(series, panel.unit, origin_ns)
         for axis, panel in enumerate(panels, 1)
-        for series in panel.drawn
+        for series, name in zip(panel.drawn, names(panel.drawn), strict=True)
     ] + placeholders(panels)
     shared = layout(panels, origin_ns=origin_ns, theme=theme, x_axis=x_axis)
     return {"data": traces, "layout": shared | {"height": height_px}}
@@ -178,17 +186,23 @@ def plain(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def style(series: Series, panel: Panel, axis: int, *, theme: ThemeName, x_axis: SharedAxis = TIME_AXIS) -> Props:
-    """Return the properties of a series' trace without the points: type, axis, style and hover text."""
+def style(
+    series: Series, panel: Panel, axis: int, *, name: str, theme: ThemeName, x_axis: SharedAxis = TIME_AXIS
+) -> Props:
+    """Return the properties of a series' trace without the points: type, axis, style and hover text.
+
+    The legend has `name`, in words; the hover text and the trace's `meta` have the label of the series.
+    """
     look = LOOKS[series.role]
     colour = look.colour(theme)
     trace: Props = {
         "type": "scatter",
-        "name": plain(series.label),
+        "name": plain(name),
+        "meta": plain(series.label),
         "legendgroup": panel.key,
-        "legendgrouptitle": {"text": panel.title},
+        "legendgrouptitle": {"text": plain(panel.short_title)},
         "yaxis": "y" if axis == 1 else f"y{axis}",
-        "hovertemplate": _hover(series, panel.unit, x_axis),
+        "hovertemplate": _hover(series, name, panel.unit, x_axis),
     }
     if look.mark == "points":
         open_stroke = {"line": {"width": 1.6, "color": colour}} if look.symbol != "circle" else {}
@@ -217,11 +231,12 @@ def placeholders(panels: list[Panel]) -> list[Props]:
     ]
 
 
-def _hover(series: Series, unit: Unit, x_axis: SharedAxis) -> str:
+def _hover(series: Series, name: str, unit: Unit, x_axis: SharedAxis) -> str:
     ends = [f"%{{y:{unit.hover}}}{'' if unit.scale != 1 or unit.suffix == 'bit/s' else ' '}{unit.suffix}"]
     if series.frame is not None:
         ends.append("%{customdata}")
-    return f"<b>{plain(series.label)}</b><br>{x_axis.hover}<br>" + "<br>".join(ends) + "<extra></extra>"
+    code = f" {plain(series.label)}" if series.label != name else ""
+    return f"<b>{plain(name)}</b>{code}<br>{x_axis.hover}<br>" + "<br>".join(ends) + "<extra></extra>"
 
 
 def points(series: Series, unit: Unit, origin_ns: int) -> Props:
@@ -381,19 +396,23 @@ def _fits_in_a_line(panel: Panel) -> bool:
 
 def _key(panel: Panel, base: Props, theme: ThemeName) -> Props:
     """Return the annotation below a panel that names its series in their colours (a legend)."""
-    names = [
+    signs = [
         f'<span style="color:{LOOKS[series.role].colour(theme)}">■</span> {plain(series.label)}'
         for series in panel.drawn
     ]
     place = {"x": 1, "y": 0, "xanchor": "right", "yanchor": "top", "name": "key"}
-    return base | place | {"text": "  ".join(names)}
+    return base | place | {"text": "  ".join(signs)}
 
 
 def _bounds_above(panel: Panel, base: Props) -> list[Props]:
     """Return an annotation that names the bounds above the visible range of the panel; empty without any."""
     top = (value_range(panel) or [0, 0])[1] / panel.unit.scale
-    names = [series.label for series in panel.drawn if series.bound and _extremes(series)[1] > top]
-    if not names:
+    above = [
+        name
+        for series, name in zip(panel.drawn, names(panel.drawn), strict=True)
+        if series.bound and _extremes(series)[1] > top
+    ]
+    if not above:
         return []
     place = {"x": 1, "y": 1, "xanchor": "right", "yanchor": "bottom", "name": BOUND_NOTE}
-    return [base | place | {"text": plain(f"{', '.join(names)} goes on above")}]
+    return [base | place | {"text": plain(f"{', '.join(above)} above")}]

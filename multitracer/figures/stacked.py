@@ -160,7 +160,7 @@ def stacked_panels(transfer: Transfer, view: StackedView = WHOLE) -> list[Panel]
         band = time_error_band(received[0], transfer.clock) if received else None
         sequence.series.extend([band, *received] if band else received)
     if transfer.without_link:
-        sequence = replace(sequence, title=f"{sequence.title} (no RlpSnd_*: {transfer.without_link})")
+        sequence = replace(sequence, title=f"{sequence.title} (without the link: {transfer.without_link})")
     window_title = "Windows and flight"
     if not transfer.has_state:
         window_title = "Flight and window (no congestion window: the sender's state was not recorded)"

@@ -7,7 +7,6 @@ single packets: their files, and the verdicts on retransmissions.
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ import numpy as np
 
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause, evidence_words, word
 from multitracer.figures.palette import LOOKS, THEMES
-from multitracer.figures.series import RARE_LIMIT, seconds_since, thin
+from multitracer.figures.series import RARE_LIMIT, names, seconds_since, thin
 from multitracer.figures.stack import TIME_AXIS
 from multitracer.figures.zooms import TITLES
 from multitracer.report.packed_columns import Fitted, columns_of, common_tick_ns, fitted, pack_columns
@@ -24,9 +23,6 @@ from multitracer.units import NS_PER_S
 from multitracer.words import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from multitracer.figures.series import Series
     from multitracer.figures.stack import Panel, SharedAxis
     from multitracer.figures.zooms import NamedInterval
     from multitracer.recording.capture import Capture
@@ -90,6 +86,7 @@ def embed(
             {
                 "key": panel.key,
                 "title": panel.title,
+                "short": panel.short_title,
                 "unit": panel.unit.suffix,
                 "from_zero": panel.from_zero,
                 "shades": panel.shades,
@@ -164,80 +161,6 @@ def _packed(panels: list[Panel], budget_bytes: int, origin_ns: int) -> tuple[lis
             | {"of": len(series)}
         )
     return described, points
-
-
-_NAMES = {
-    "data": "sent",
-    "ack": "acknowledged",
-    "window_edge": "end of the window",
-    "retransmission": "retransmitted",
-    "out_of_order": "filled a hole",
-    "capture_duplicate": "captured twice",
-    "duplicate_ack": "duplicate ACK",
-    "sack": "arrived out of order",
-    "dsack": "arrived twice",
-    "zero_window": "window closed",
-    "probe": "window probe",
-    "handshake": "SYN or FIN",
-    "reset": "reset",
-    "flight": "in flight",
-    "flight_sack": "in flight without SACKed data",
-    "window": "advertised window",
-    "rtt": "round trip",
-    "rtt_timestamp": "round trip by timestamp",
-    "rtt_sack": "round trip by SACK",
-    "srtt": "smoothed round trip",
-    "rto": "timeout",
-    "goodput": "delivered",
-    "throughput": "sent, with retransmissions",
-    "capacity": "link's rate",
-    "one_way": "delay of a segment",
-    "cwnd": "congestion window",
-    "ssthresh": "slow-start threshold",
-    "received": "arrived",
-    "received_band": "arrived, within the error of the clock",
-    "receiver_ack": "acknowledged, at the receiver",
-    "link_data": "link frames",
-    "link_received": "link frames arrived",
-    "link_again": "link frames retransmitted",
-    "link_lost": "link frames lost",
-    "link_request": "link frames requested",
-    "link_stop": "link: stop",
-    "link_go": "link: resume",
-    "link_reset": "link reset",
-    "radio_rssi": "RSSI",
-    "radio_rsrp": "RSRP",
-    "radio_rscp": "RSCP",
-    "radio_rsrq": "RSRQ",
-    "radio_sinr": "SINR",
-    "radio_ecio": "Ec/Io",
-    "radio_bler": "lost blocks",
-    "radio_busy": "busy cell",
-    "radio_cqi": "CQI",
-    "zero_level": "no signal",
-    "rate_down": "download",
-    "rate_up": "upload",
-    "speed": "speed",
-    "travelled": "distance",
-}
-"""Name of a series by its role; a role without an entry uses the label of the series."""
-
-_AT_RECEIVER = {"data": "arrived", "ack": "acknowledged, leaving", "retransmission": "arrived again"}
-
-
-def names(panel: Sequence[Series]) -> list[str]:
-    """Return the name of each series of a panel; two series of the same name get their labels appended."""
-    words = [
-        _AT_RECEIVER[series.role]
-        if series.label.startswith("TcpRcv") and series.role in _AT_RECEIVER
-        else _NAMES.get(series.role, series.label)
-        for series in panel
-    ]
-    count = Counter(words)
-    return [
-        name if count[name] == 1 or name == series.label else f"{name} ({series.label})"
-        for name, series in zip(words, panel, strict=True)
-    ]
 
 
 def packet_facts(capture: Capture, transfer: Transfer | None) -> Document:

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from multitracer.figures.palette import LOOKS
-from multitracer.figures.series import thin
-from multitracer.report.embed import OVERVIEW_BINS, names
+from multitracer.figures.series import names, thin
+from multitracer.report.embed import OVERVIEW_BINS
 from multitracer.report.markup import Markup, element
 from multitracer.report.primary_cause import static, swatch
 from multitracer.report.time_axis import TimeAxis, times

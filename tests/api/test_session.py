@@ -81,8 +81,8 @@ def test_round_trips_and_segments_of_a_download_are_those_at_its_sender(sample_s
 def test_figure(bundled: mt.Session) -> None:
     figure = bundled.time_sequence()
     assert isinstance(figure, go.Figure)
-    assert "TcpSnd_data" in {trace.name for trace in figure.data}
-    assert "TcpRcv_data" in {trace.name for trace in bundled.time_sequence(4).data}
+    assert "TcpSnd_data" in {trace.meta for trace in figure.data}
+    assert "TcpRcv_data" in {trace.meta for trace in bundled.time_sequence(4).data}
 
 
 def test_trust_and_warnings(tmp_path: Path) -> None:
@@ -138,13 +138,13 @@ def test_without_such_logs_the_table_is_empty(tmp_path: Path) -> None:
 
 
 def test_layers_of_a_connection(bundled: mt.Session) -> None:
-    assert {"TcpSnd_cwnd", "TcpRcv_data"} <= {trace.name for trace in bundled.stacked().data}
+    assert {"TcpSnd_cwnd", "TcpRcv_data"} <= {trace.meta for trace in bundled.stacked().data}
     series = bundled.series()
     assert series["TcpSnd_cwnd"].attrs["unit"] == "bytes"
     assert series["TcpSnd_cwnd"]["value"].max() == pytest.approx(142_000, rel=0.01)
     assert {"phase", "begin_ns", "reconstructed"} <= set(bundled.phases())
     below = bundled.stacked(offset_bytes=500_000)
-    assert min(next(t for t in below.data if t.name == "TcpRcv_data").y) < -400_000
+    assert min(next(t for t in below.data if t.meta == "TcpRcv_data").y) < -400_000
 
 
 def test_series_have_goodput_and_throughput_at_both_ends(bundled: mt.Session, sample_session: Path) -> None:
@@ -166,4 +166,4 @@ def test_what_the_link_logged(shared_runs: SharedRuns) -> None:
     again = frames[(frames.host == "mobile") & (frames.attempt > 1) & (frames.offset_bytes >= 0)]
     assert len(again) == len(session.series()["RlpSnd_rexmt"]) == 24
     assert (events.event == "xoff_sent").sum() == 2
-    assert {"RlpSnd_data", "RlpRcv_data"} <= {trace.name for trace in session.stacked().data}
+    assert {"RlpSnd_data", "RlpRcv_data"} <= {trace.meta for trace in session.stacked().data}

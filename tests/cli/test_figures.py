@@ -36,9 +36,9 @@ def series(path: Path) -> dict[str, tuple[Any, Any]]:
     document = json.loads(path.read_text("utf-8"))
     go.Figure(document)
     return {
-        trace["name"]: (_numbers(trace.get("x")), _numbers(trace.get("y")))
+        trace["meta"]: (_numbers(trace.get("x")), _numbers(trace.get("y")))
         for trace in document["data"]
-        if trace.get("name")
+        if trace.get("meta")
     }
 
 

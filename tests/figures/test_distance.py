@@ -130,7 +130,7 @@ def drive_with_packets(tmp_path: Path, sample_sender: Path) -> Path:
 
 def test_plot_draws_a_connection_over_distance(tmp_path: Path, drive_with_packets: Path) -> None:
     document = plotted(tmp_path, drive_with_packets)
-    traces = {trace.get("name"): trace for trace in document["data"]}
+    traces = {trace.get("meta"): trace for trace in document["data"]}
     assert {"TcpSnd_rtt", "Radio_rsrp"} <= set(traces)
     assert "TcpSnd_data" not in traces
     assert "kilometres" in document["layout"]["xaxis"]["title"]["text"]

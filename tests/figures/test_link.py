@@ -204,7 +204,7 @@ def test_a_missing_log_is_a_missing_series_with_a_reason(typical: Path, tmp_path
     }
     assert found.without_link == "no log of the link at 'mobile'"
     titles = [panel.title for panel in stacked_panels(found)]
-    assert "Time / sequence (no RlpSnd_*: no log of the link at 'mobile')" in titles
+    assert "Time / sequence (without the link: no log of the link at 'mobile')" in titles
     (half / "fixed" / "rlp.pcapng").unlink()
     none = transfer_of(half)
     assert (none.link, none.without_link) == ({}, ""), "a recording without any link is nothing special"

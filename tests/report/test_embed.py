@@ -10,11 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from multitracer.figures.drive_figure import drive_panels
 from multitracer.figures.palette import LOOKS
-from multitracer.figures.series import Series
+from multitracer.figures.series import Series, names
 from multitracer.figures.stack import BYTES, Panel
+from multitracer.figures.stacked import stacked_panels
 from multitracer.figures.zooms import NamedInterval
-from multitracer.report.embed import embed, names
+from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
+from multitracer.report.embed import embed
+from tests.conftest import SAMPLES
 
 START_NS = 1_700_000_000_000_000_000
 
@@ -101,18 +106,32 @@ def test_the_legend_knows_the_shape_of_every_mark() -> None:
     assert {symbol for symbol in symbols if not re.search(rf'^    "?{symbol}"?:', shapes, re.MULTILINE)} == set()
 
 
-def test_a_series_is_called_in_words_and_two_alike_by_their_labels_too() -> None:
+def test_a_series_is_called_in_words_and_two_alike_by_their_sides_too() -> None:
     panel = [
         Series(label, role, np.array([START_NS]), np.array([1]))
         for label, role in (
             ("TcpRcv_data", "data"), ("RlpSnd_srej", "link_request"), ("RlpRcv_srej", "link_request"),
-            ("Radio_rsrp", "radio_rsrp"), ("LTE cell 1", "cell_1"),
+            ("Radio_rsrp", "radio_rsrp"), ("LTE cell 1", "cell_1"), ("TcpRcv_data trend: 844 B/s", "trend"),
+            ("first gauge", "event"), ("Link_queue", "event"),
         )
     ]  # fmt: skip
     assert names(panel) == [
         "arrived",
-        "link frames requested (RlpSnd_srej)",
-        "link frames requested (RlpRcv_srej)",
+        "link frames requested, at the sender",
+        "link frames requested, at the receiver",
         "RSRP",
         "LTE cell 1",
+        "arrived, trend: 844 B/s",
+        "first gauge",
+        "bytes waiting",
     ]
+
+
+@pytest.mark.parametrize("session", ["typical-1450k", "rehearsed-drive", "rehearsal"])
+def test_no_legend_and_no_title_has_a_name_of_code(session: str) -> None:
+    """Labels such as TcpSnd_data are for options and Python; a figure says them only in tooltips."""
+    recording = read(SAMPLES / session)
+    panels = stacked_panels(Transfer.of(recording)) if recording.captures else drive_panels(recording.radio_context())
+    words = [word for panel in panels for word in (panel.title, panel.short_title, panel.empty, *names(panel.drawn))]
+    assert len(words) > 10
+    assert [each for each in words if re.search(r"[a-z]_[a-z]|(Tcp|Rlp)(Snd|Rcv)|\*", each)] == []
