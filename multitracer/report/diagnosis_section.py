@@ -15,6 +15,7 @@ from multitracer.diagnosis.limits.names import Confidence, Limit, Viewpoint, by_
 from multitracer.diagnosis.sentence import name_of, numbers_of
 from multitracer.report.limit_words import COARSE, RECEIVER_ONLY, SEEN_FROM, says, shares_of, surely
 from multitracer.report.markup import Markup, element, fold, unbroken
+from multitracer.report.primary_cause import evidence_panels
 from multitracer.report.time_axis import TimeAxis, interval
 from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, percent, printable
@@ -63,7 +64,8 @@ def happened_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figu
         button = element(
             "button", "Show", type="button", data_show="0", data_from=f"{begin_s - room_s:.3f}",
             data_to=f"{end_s + room_s:.3f}", data_mark_from=f"{begin_s:.6f}",
-            data_mark_to=f"{end_s:.6f}", title=f"Show {when} in the figure",
+            data_mark_to=f"{end_s:.6f}", data_panels=evidence_panels(what.kind),
+            title=f"Show {when} in the figure",
         )  # fmt: skip
         return [
             element("strong", what.kind),

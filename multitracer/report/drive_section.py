@@ -60,6 +60,17 @@ _CAUSES = {
     "TCP": "TCP itself",
     "unknown": "not known",
 }
+EVIDENCE_PANELS = {
+    "coverage": "radio_power radio_quality",
+    "interference": "radio_quality radio_power",
+    "technology": "cell radio_power",
+    "handover": "cell radio_power",
+    "load": "radio_share throughput radio_rate",
+    "server": "sequence",
+    "TCP": "sequence",
+    "unknown": "throughput radio_rate radio_power",
+}
+"""Keys of the panels of the figure that show the evidence of a cause, the best one first."""
 _SHORT = {
     "coverage": "weak coverage",
     "interference": "interference",
@@ -189,6 +200,7 @@ def _stretch(row: Row, cells: list[str], origin_ns: int, speed: float, last_s: f
         "data_to": f"{end_s + _ROOM_S:.3f}",
         "data_mark_from": f"{begin_s:.3f}",
         "data_mark_to": f"{end_s:.3f}",
+        "data_panels": EVIDENCE_PANELS[row["cause"]],
     }
     place = [f"at {row['lat_deg']:.5f}, {row['lon_deg']:.5f}"] if _is_known(row["lat_deg"]) else []
     if _is_known(row["begin_m"]) and _is_known(row["end_m"]):
@@ -518,7 +530,7 @@ def _change(row: Row, origin_ns: int, speed: float) -> Markup:
     took = None if row["complete_ns"] is None else row["complete_ns"] - row["time_ns"]
     took = took or None  # a reselection is seen when it is done: nobody knows how long it took
     ends = {"data_from": f"{at_s - _AROUND_S:.3f}", "data_to": f"{at_s + _AROUND_S:.3f}"}
-    show = element("button", f"{at_s:.1f} s", type="button", data_show="0", **ends)
+    show = element("button", f"{at_s:.1f} s", type="button", data_show="0", data_panels="cell radio_power", **ends)
     return element(
         "tr",
         element("td", show, class_="number", data_value=f"{at_s:.3f}"),

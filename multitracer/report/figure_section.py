@@ -120,15 +120,16 @@ def _section(
     itself.
     """
     series = element("div", class_="legend", role="group", aria_label="Series; press to hide or show")
+    legend = element("details", element("summary", "Legend"), series, class_="series", open=True)
+    plot = element("div", class_="plot", tabindex="0", role="group", aria_label=hint)
+    evidence = element("p", class_="evidence", role="status", hidden=True)
     summary = element("summary", "How to read this")
     return element(
         "section",
         element("h2", title),
         element("div", bar, class_="bar"),
         element("div", class_="places bar", role="group", aria_label="Places worth a look"),
-        element("details", element("summary", "Series"), series, class_="series", open=True),
-        element("div", class_="plot", tabindex="0", role="group", aria_label=hint),
-        element("p", class_="status", role="status"),
+        element("div", evidence, legend, plot, element("p", class_="status", role="status"), class_="drawing"),
         picture,
         element("details", summary, [element("p", each) for each in how], element("dl", class_="docs"), class_="how"),
         class_=class_,

@@ -101,15 +101,23 @@
     }
   }
 
+  /* What the row of a list says that a button belongs to: its name and its first sentence. */
+  function sentenceOf(button) {
+    const row = button.closest("li");
+    const said = ["strong", "p"].map((each) => row?.querySelector(`:scope > ${each}`)?.textContent);
+    return said.filter(Boolean).join(": ");
+  }
+
   window.report = Figures.mount(figure, JSON.parse(data.textContent), mark).then((shown) => {
     for (const button of document.querySelectorAll("button[data-show]")) {
       button.addEventListener("click", () => {
-        const { show, from, to, markFrom, markTo } = button.dataset;
+        const { show, from, to, markFrom, markTo, panels = "" } = button.dataset;
         unfold("figure");
         if (markFrom !== undefined) Tracks.mark(Number(markFrom), Number(markTo), null);
         shown.open(Number(show));
-        if (from !== undefined) shown.look(Number(from), Number(to));
-        figure.scrollIntoView({ block: "start" });
+        if (from !== undefined) shown.show(panels.split(" "), sentenceOf(button), [from, to].map(Number));
+        // the evidence, not the buttons above it
+        figure.querySelector(from === undefined ? ".bar" : ".drawing").scrollIntoView({ block: "start" });
         figure.querySelector(".plot").focus({ preventScroll: true });
       });
     }

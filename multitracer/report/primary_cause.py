@@ -226,6 +226,20 @@ _OF_KIND = {
     "link-limited": ("throughput",),
 }
 """Keys of the panels by the kind of the incident that explains the limit; they precede `_OF_LIMIT`."""
+_EVIDENCE = {
+    "bufferbloat": ("rtt", "one_way"),
+    "overbuffered-link": ("rtt", "one_way"),
+    "path-change": ("rtt", "one_way"),
+    "competing-traffic": ("throughput",),
+    "rate-change": ("throughput",),
+    "receiver-limited": ("flight",),
+    "send-buffer-limited": ("flight",),
+    "slow-start-limited": ("flight",),
+    "pacing": ("flight",),
+    "zero-window": ("flight",),
+    "handover": ("cell", "radio_power"),
+}
+"""Keys of the panels with the evidence of a finding, by its kind, if these are neither in `_OF_KIND` nor the bytes."""
 _OTHERWISE = ("throughput", "sequence")
 _NONE = np.iinfo(np.int64).max
 """Time for a series without a drawn point: later than all columns."""
@@ -233,6 +247,11 @@ _MOST_LANES = 6
 """Maximum number of connections with a lane on the first screen; the details show more."""
 _MOST_STAGES = 2_000
 """Maximum number of bars in a lane: two for each pixel."""
+
+
+def evidence_panels(kind: str) -> str:
+    """Return the keys of the panels that show a finding of this kind, the best one first, with spaces between."""
+    return " ".join((*_OF_KIND.get(kind, ()), *_EVIDENCE.get(kind, ()), "sequence"))
 
 
 class _Look(NamedTuple):

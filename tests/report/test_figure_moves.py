@@ -52,10 +52,10 @@ def test_the_window_before_comes_back(browser: Browser, short_page: Path) -> Non
 def test_a_mark_names_a_stretch_in_the_figure(browser: Browser, short_page: Path) -> None:
     opened(browser, short_page)
     browser.evaluate("Timeline.mark(1.0, 1.5, 'a <b>wait</b>')")
-    mark = "document.querySelector('.plot .mark')"
-    assert browser.evaluate(f"[{mark}.hidden, {mark}.textContent]") == [False, "a <b>wait</b>"]
+    mark, words = (f"document.querySelector('{each}')" for each in (".plot .mark", ".drawing > .evidence"))
+    assert browser.evaluate(f"[{mark}.hidden, {words}.hidden, {words}.textContent]") == [False, False, "a <b>wait</b>"]
     browser.evaluate("Timeline.mark(null)")
-    assert browser.evaluate(f"{mark}.hidden") is True
+    assert browser.evaluate(f"[{mark}.hidden, {words}.hidden]") == [True, True]
 
 
 def key(browser: Browser, name: str) -> None:

@@ -54,5 +54,29 @@ const Axes = (() => {
     return `${seconds < 0 && size ? "−" : ""}${long}:${rest.padStart(decimals ? decimals + 3 : 2, "0")}`;
   }
 
-  return { words, ticks, times, clock };
+  const pen = document.createElement("canvas").getContext?.("2d");
+  const widths = new Map();
+
+  /* How wide words are in a font, px. */
+  function wide(words, font) {
+    const key = `${font} ${words}`;
+    if (!widths.has(key)) {
+      pen.font = font;
+      widths.set(key, pen.measureText(words).width);
+    }
+    return widths.get(key);
+  }
+
+  /* The lines of a text that are at most so wide, unless a single word is wider. */
+  function wrapped(text, width_px, font) {
+    const lines = [];
+    for (const word of text.split(" ")) {
+      const longer = lines.length ? `${lines.at(-1)} ${word}` : word;
+      if (lines.length && wide(longer, font) <= width_px) lines[lines.length - 1] = longer;
+      else lines.push(word);
+    }
+    return lines;
+  }
+
+  return { words, ticks, times, clock, wide, wrapped };
 })();

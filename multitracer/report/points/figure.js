@@ -53,7 +53,9 @@ const Figures = (() => {
     }
     root.classList.add("live");
     const holder = root.querySelector(".plot");
-    const [status, legend, places, docs] = [".status", ".legend", ".places", ".docs"].map((each) => root.querySelector(each));
+    const [status, legend, places, docs, evidence] = [".status", ".legend", ".places", ".docs", ".evidence"].map((each) =>
+      root.querySelector(each),
+    );
     const choice = root.querySelector("select");
     const hidden = new Set();
     let number = 0;
@@ -74,6 +76,7 @@ const Figures = (() => {
       if (figure === figures[next]) return look(...figure.view);
       number = next;
       figure = prepared(figures[number]);
+      plot.first([]);
       if (choice) choice.value = String(number);
       drawPlaces();
       drawLegend();
@@ -85,6 +88,19 @@ const Figures = (() => {
         .catch((error) => (asked.unread = error.message))
         .then(() => asked === figure && draw());
       return Promise.resolve(view());
+    }
+
+    /* Show a window, with the panel that holds the evidence of a sentence first: the first of `keys` that has points. */
+    function show(keys, sentence, [from, to]) {
+      plot.first(keys);
+      say(sentence);
+      return look(from, to);
+    }
+
+    /* Say above the panels what is marked in them. */
+    function say(sentence) {
+      evidence.textContent = sentence ?? "";
+      evidence.hidden = !sentence;
     }
 
     function draw() {
@@ -114,7 +130,7 @@ const Figures = (() => {
       out: () => zoom(2),
       left: () => move(-0.4),
       right: () => move(0.4),
-      whole: () => look(...figure.view),
+      whole: () => show([], null, figure.view),
       undo: () => isOverTime() && Timeline.undo(),
       next: () => finding(1),
       previous: () => finding(-1),
@@ -189,21 +205,21 @@ const Figures = (() => {
     function drawLegend() {
       const groups = figure.panels.map((panel) => {
         const entries = document.createElement("div");
-        entries.append(...figure.series.filter((s) => s.panel === panel.key).map(entry));
-        const [title] = panel.title.split(/[,;(]/); // what it says in detail stands above the panel
-        return entries.childElementCount ? [text("span", title), entries] : [];
+        entries.append(...figure.series.filter((s) => s.panel === panel.key).map((s) => entry(s, panel)));
+        return entries.childElementCount ? [text("h3", panel.short), entries] : [];
       });
       legend.replaceChildren(...groups.flat());
       docs.replaceChildren(...figure.series.flatMap((series) => [text("dt", series.name === series.label ? series.name : `${series.name} (${series.label})`), text("dd", series.doc)]));
     }
 
-    function entry(series) {
+    function entry(series, panel) {
       const button = document.createElement("button");
       button.type = "button";
       button.title = `${series.label}: ${series.doc}`;
       button.dataset.series = series.key;
       button.setAttribute("aria-pressed", String(!hidden.has(series.key)));
-      button.append(Marks.swatch(series.look, series.look[document.documentElement.dataset.theme]), series.name);
+      const colour = series.look[document.documentElement.dataset.theme];
+      button.append(Marks.swatch(series.look, colour, panel.shades), series.name);
       button.addEventListener("click", () => {
         if (!hidden.delete(series.key)) hidden.add(series.key);
         button.setAttribute("aria-pressed", String(!hidden.has(series.key)));
@@ -225,10 +241,13 @@ const Figures = (() => {
     search?.addEventListener("keydown", (event) => event.key === "Enter" && seek(search.value));
     choice?.addEventListener("change", () => open(Number(choice.value)));
     document.addEventListener("themechange", drawLegend);
-    if (window.matchMedia("(max-width: 640px)").matches) root.querySelector(".series").open = false;
+    if (window.matchMedia("(max-width: 900px)").matches) root.querySelector(".series").open = false;
     Timeline.on_window(() => figure && isOverTime() && draw());
     Timeline.on_cursor((at) => figure && isOverTime() && plot.cursor(at));
-    Timeline.on_mark(plot.mark);
+    Timeline.on_mark((from, to, words) => {
+      plot.mark(from, to);
+      say(words);
+    });
     Link.hears((at) => figure && plot.cursor(at), () => figure.unit);
 
     const drawn = () => shown(plot).map(({ series, first, end, single, columns }) => ({
@@ -240,7 +259,7 @@ const Figures = (() => {
       value: single ? [...series.table.value.subarray(first, end)] : [],
       frames: single ? Array.from({ length: end - first }, (_, i) => Columns.frames(series.table, first + i)) : [],
     }));
-    return open(0).then(() => ({ open, look, view, drawn, plot }));
+    return open(0).then(() => ({ open, look, show, view, drawn, plot }));
   }
 
   return { mount };

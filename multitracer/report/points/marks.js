@@ -49,15 +49,18 @@ const Marks = (() => {
 
   const SVG = "http://www.w3.org/2000/svg";
 
-  /* A swatch for the legend: the mark, or a piece of the line. */
-  function swatch(look, colour) {
+  /* A swatch for the legend: the mark, a piece of the line, or a square of the colour that shades the panels. */
+  function swatch(look, colour, isShade = false) {
     const svg = document.createElementNS(SVG, "svg");
     const path = document.createElementNS(SVG, "path");
     svg.setAttribute("viewBox", "-12 -7 24 14");
     svg.setAttribute("aria-hidden", "true");
     svg.style.color = colour;
     svg.append(path);
-    if (look.mark === "points") {
+    if (isShade) {
+      path.setAttribute("d", "M-5-5H5V5H-5Z");
+      path.setAttribute("fill", "currentColor");
+    } else if (look.mark === "points") {
       path.setAttribute("d", SHAPES[look.symbol] ?? SHAPES.circle);
       path.setAttribute("transform", "scale(4.5)");
       path.setAttribute("vector-effect", "non-scaling-stroke");

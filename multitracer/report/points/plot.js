@@ -3,12 +3,16 @@
 
 const Plot = (() => {
   const NARROW = window.matchMedia("(max-width: 640px)");
-  const ABOVE_PX = 22; // of a panel, for its title
-  const BELOW_PX = 44; // of all, for the ticks and the title of the shared axis
+  const LINE_PX = 17; // of words, as in figure.css
+  const ROOM_PX = 5; // above the words of a panel
+  const NOTE_PX = 90; // of "above, up to 999 MB", without the names before it
+  const TICKS_PX = 24; // below all panels, for the ticks of the shared axis
   const PX_PER_TICK = 90;
   const PX_PER_VALUE_TICK = 36;
-  const MANY_SHARES = 8.5; // of the height of panels; with more of them the plot grows
-  const SHARE_PX = 110;
+  const SHARE_PX = 80; // of the height of panels; where they need more than there is, the plot grows
+  const LEAST_PX = 96; // of a panel with a scale: four ticks
+  const SHADES_PX = 18;
+  const FIRST_SHARE = 2.4; // of the panel that stands first because it holds the evidence
   const SHADE_ALPHA = 0.16;
   const DRAG_PX = 4; // a press that moves less is no drag
   const REACH_PX = 24; // how far the pointer may be from a mark that it names
@@ -28,7 +32,7 @@ const Plot = (() => {
     const brush = text("div", "", "brush");
     const cursor = text("div", "", "cursor");
     const hover = text("div", "", "hover");
-    const marked = text("div", "", "mark");
+    const marked = text("div", "", "mark"); // one frame for each panel: the words between them stay free
     brush.hidden = cursor.hidden = hover.hidden = marked.hidden = true;
     hover.setAttribute("role", "tooltip");
     root.replaceChildren(canvas, words, marked, brush, cursor, hover);
@@ -37,29 +41,66 @@ const Plot = (() => {
     let drawn = []; // of each panel: { panel, box, range, parts }
     let mark = null;
     let waiting = 0;
+    let first = null; // the key of the panel that stands first
+    let size = null; // of the plot, px
+    let said = ""; // what the words were made of
     let flat = false; // whether the panel of bytes is drawn less its trend
 
     const colours = () => figure.themes[document.documentElement.dataset.theme];
     const colourOf = (series) => series.look[document.documentElement.dataset.theme];
     const margins = () => (NARROW.matches ? { left: 58, right: 8 } : { left: 76, right: 16 });
 
-    /* The panels that are drawn here: those that data-panels names, else all. */
+    /* All panels; the one that holds the evidence stands first, and is high enough to read. */
     function panels() {
-      const names = (root.dataset.panels ?? "").split(",").filter(Boolean);
-      return names.length ? figure.panels.filter((panel) => names.includes(panel.key)) : figure.panels;
+      const one = figure.panels.find((panel) => panel.key === first);
+      if (!one) return figure.panels;
+      return [{ ...one, share: Math.max(one.share, FIRST_SHARE) }, ...figure.panels.filter((panel) => panel !== one)];
     }
 
+    const isEmpty = (panel) => !figure.series.some((s) => s.panel === panel.key);
+    const leftOf = (box_left) => (NARROW.matches ? 0 : box_left); // where the words above a panel begin
+
+    /* The words above a panel: its title, and whether what lies above its scale is named beside it or below. */
+    function headOf(panel, left, width) {
+      const room = size.width ? left + width - leftOf(left) : Infinity;
+      const title = Axes.wrapped(panel.title, room, fontOf("bold"));
+      const bounds = figure.series.filter((s) => s.panel === panel.key && s.bound).map((s) => s.name).join(", ");
+      const note = bounds ? Axes.wide(bounds, fontOf("normal")) + NOTE_PX : 0;
+      const beside = title.length === 1 && Axes.wide(panel.title, fontOf("bold")) + note + 2 * LINE_PX < room;
+      const lines = title.length + (bounds && !beside ? 1 : 0);
+      return { lines: title.length, beside, height: ROOM_PX + LINE_PX * lines };
+    }
+
+    const fontOf = (weight) => `${weight} 13px ${family()}`;
+    let known = "";
+    const family = () => (known ||= getComputedStyle(root).fontFamily);
+
+    /* How high a panel wants to be. */
+    function heightOf(panel, width) {
+      if (isEmpty(panel)) return LINE_PX * Axes.wrapped(panel.empty, width, fontOf("normal")).length + ROOM_PX;
+      return panel.shades && panel.key !== first ? SHADES_PX : Math.max(LEAST_PX, panel.share * SHARE_PX);
+    }
+
+    const isClock = () => figure.unit === "s" && figure.span[1] >= 60; // as the first screen writes times
+    const axisWords = () => (isClock() ? figure.axis.replace("seconds", "minutes:seconds") : figure.axis);
+
+    /* Where each panel lies; the plot grows so that none of them is squeezed. */
     function boxes() {
       const { left, right } = margins();
-      const chosen = panels();
-      const shares = chosen.reduce((sum, panel) => sum + panel.share, 0);
-      const free = root.clientHeight - BELOW_PX - ABOVE_PX * chosen.length;
+      const width = Math.max(1, Math.floor(size.width - left - right));
+      const all = panels().map((panel) => ({ panel, head: headOf(panel, left, width), high: heightOf(panel, width) }));
+      const below = TICKS_PX + ROOM_PX + LINE_PX * Axes.wrapped(axisWords(), width, fontOf("normal")).length;
+      const wanted = all.reduce((sum, { head, high }) => sum + head.height + high, below);
+      root.style.minHeight = `${Math.ceil(wanted)}px`;
+      const grows = all.filter(({ panel }) => !panel.shades && !isEmpty(panel));
+      const shares = grows.reduce((sum, { panel }) => sum + panel.share, 0);
+      const free = Math.max(0, size.height - wanted);
       let top = 0;
-      return chosen.map((panel) => {
-        const height = Math.max(8, Math.floor((free * panel.share) / shares));
-        top += ABOVE_PX + height;
-        const width = Math.max(1, Math.floor(root.clientWidth - left - right));
-        return { panel, box: { left, top: top - height, width, height } };
+      return all.map((each) => {
+        const { panel, head, high } = each;
+        const height = Math.floor(high + (grows.includes(each) ? (free * panel.share) / shares : 0));
+        top += head.height + height;
+        return { panel, head, box: { left, top: top - height, width, height } };
       });
     }
 
@@ -76,36 +117,36 @@ const Plot = (() => {
 
     function layout() {
       drawn = boxes().map((each) => {
-        const { box } = each;
+        const { box, head } = each;
         const isFlat = flat && each.panel.key === "sequence" && seriesOf(each.panel).length > 0;
         const { panel, series } = isFlat ? flattened(each.panel) : { panel: each.panel, series: seriesOf(each.panel) };
         const parts = series.map((one) => PanelPen.part(one, view, box.width));
-        return { panel, box, parts, ...PanelPen.scale(panel, parts, view) };
+        return { panel, box, head, parts, ...PanelPen.scale(panel, parts, view) };
       });
     }
 
     function cleared() {
       const density = window.devicePixelRatio || 1;
-      const [width, height] = [root.clientWidth * density, root.clientHeight * density].map(Math.round);
+      const [width, height] = [size.width * density, size.height * density].map(Math.round);
       if (canvas.width !== width || canvas.height !== height) [canvas.width, canvas.height] = [width, height];
       const pen = canvas.getContext("2d");
       pen.setTransform(density, 0, 0, density, 0, 0);
       pen.fillStyle = colours().paper;
-      pen.fillRect(0, 0, root.clientWidth, root.clientHeight);
+      pen.fillRect(0, 0, size.width, size.height);
       return pen;
     }
 
     function paint() {
       waiting = 0;
-      const shares = panels().reduce((sum, panel) => sum + panel.share, 0);
-      if (!root.dataset.panels) root.style.minHeight = shares > MANY_SHARES ? `${Math.round(shares * SHARE_PX)}px` : "";
+      size ??= { width: root.clientWidth, height: root.clientHeight };
       layout();
       drawWords();
       placeMark();
-      if (!root.clientWidth || !root.clientHeight) return; // folded away; it is drawn when it opens
+      if (!size.width || !size.height) return; // folded away; it is drawn when it opens
       const pen = cleared();
       drawShades(pen);
       for (const each of drawn) drawPanel(pen, each);
+      drawTimes(pen, drawn.at(-1).box);
     }
 
     /* Behind all panels, the colours of the times that a panel of shades names. */
@@ -149,12 +190,10 @@ const Plot = (() => {
     function drawAxes(pen, panel, box, range) {
       const place = PanelPen.placing(box, view, range);
       const bottom = box.top + box.height;
-      pen.font = `${NARROW.matches ? 11 : 12}px ${getComputedStyle(root).fontFamily}`;
+      pen.font = `${NARROW.matches ? 11 : 12}px ${family()}`;
       pen.lineWidth = 1;
-      const isOverTime = figure.unit === "s";
-      const across = (isOverTime ? Axes.times : Axes.ticks)(...view, Math.max(2, Math.floor(box.width / PX_PER_TICK)));
       pen.strokeStyle = colours().grid;
-      for (const seconds of across.values) line(pen, place.x(seconds), box.top, place.x(seconds), bottom);
+      for (const seconds of timesOf(box).values) line(pen, place.x(seconds), box.top, place.x(seconds), bottom);
       const up = Axes.ticks(...range, Math.max(2, Math.floor(box.height / PX_PER_VALUE_TICK)));
       [pen.textAlign, pen.textBaseline] = ["right", "middle"];
       for (const value of up.values) {
@@ -166,41 +205,60 @@ const Plot = (() => {
       pen.strokeStyle = colours().axis;
       line(pen, box.left, box.top, box.left, bottom);
       line(pen, box.left, bottom, box.left + box.width, bottom);
-      if (panel === drawn.at(-1).panel) drawTimes(pen, place, across, bottom, box);
     }
 
-    function drawTimes(pen, place, { values, decimals }, bottom, box) {
+    /* The ticks of the shared axis. */
+    function timesOf(box) {
+      const most = Math.max(2, Math.floor(box.width / PX_PER_TICK));
+      return (figure.unit === "s" ? Axes.times : Axes.ticks)(...view, most);
+    }
+
+    /* The shared axis below the last panel: its ticks and its title. */
+    function drawTimes(pen, box) {
+      const { values, decimals } = timesOf(box);
+      const bottom = box.top + box.height;
+      const { x } = across();
+      pen.font = `${NARROW.matches ? 11 : 12}px ${family()}`;
       pen.fillStyle = colours().muted;
       [pen.textAlign, pen.textBaseline] = ["center", "top"];
-      const isClock = figure.unit === "s" && figure.span[1] >= 60; // as the first screen writes times
-      const label = (at) => (isClock ? Axes.clock(at, decimals) : at.toFixed(decimals));
-      for (const at of values) pen.fillText(label(at), place.x(at), bottom + 6);
-      const title = isClock ? figure.axis.replace("seconds", "minutes:seconds") : figure.axis;
-      pen.fillText(title, box.left + box.width / 2, bottom + 24, box.width);
+      const label = (at) => (isClock() ? Axes.clock(at, decimals) : at.toFixed(decimals));
+      for (const at of values) pen.fillText(label(at), x(at), bottom + 6);
+      pen.font = fontOf("normal");
+      for (const [i, words] of Axes.wrapped(axisWords(), box.width, pen.font).entries()) {
+        pen.fillText(words, box.left + box.width / 2, bottom + TICKS_PX + i * LINE_PX);
+      }
     }
 
-    /* Titles, what is above a panel and why one is empty, as words of the page. */
+    /* Titles, what is above a panel and why one is empty, as words of the page; made again only if they change. */
     function drawWords() {
+      const now = JSON.stringify(drawn.map(({ panel, box, head, above }) => [panel.title, box, head, above]));
+      if (said === now) return;
+      said = now;
       words.replaceChildren(
-        ...drawn.flatMap(({ panel, box, above, parts }) => [
-          at(text("b", panel.title, "title"), box.left, box.top - ABOVE_PX + 2),
-          ...(above ? [aside(text("span", above, "above"), box.top - ABOVE_PX + 2)] : []),
-          ...(panel.shades && parts.length ? [aside(keyOf(parts), box.top - ABOVE_PX + 2)] : []),
-          ...(figure.series.some((s) => s.panel === panel.key)
-            ? []
-            : [at(text("span", panel.empty, "empty"), box.left, box.top + box.height / 2 - 10)]),
-        ]),
+        ...drawn.flatMap(({ panel, box, head, above }) => {
+          const top = box.top - head.height + ROOM_PX - 1;
+          const left = leftOf(box.left);
+          const lower = head.beside ? top : top + LINE_PX * head.lines;
+          return [
+            sized(at(titleOf(panel), left, top), box.left + box.width - left),
+            ...(above ? [aside(text("span", above, "above"), lower)] : []),
+            ...(isEmpty(panel) ? [sized(at(text("span", panel.empty, "empty"), box.left, box.top), box.width)] : []),
+          ];
+        }),
       );
     }
 
-    function keyOf(parts) {
-      const key = text("span", "", "key");
-      for (const { series } of parts) {
-        const square = text("i", "");
-        square.style.background = colourOf(series);
-        key.append(square, `${series.name} `);
-      }
-      return key;
+    /* A title: what the panel shows, and after it, less loud, how. */
+    function titleOf({ title }) {
+      const [name] = title.split(/[,;(]/, 1);
+      const element = text("div", "", "title");
+      element.append(text("b", name), title.slice(name.length));
+      return element;
+    }
+
+    function sized(element, width_px) {
+      element.style.width = `${width_px}px`;
+      return element;
     }
 
     function at(element, left_px, top_px) {
@@ -232,7 +290,17 @@ const Plot = (() => {
       const left = Math.max(x(mark[0]), box.left);
       marked.style.left = `${left}px`;
       marked.style.width = `${Math.max(2, Math.min(x(mark[1]), box.left + box.width) - left)}px`;
-      marked.textContent = mark[2] ?? "";
+      const frames = drawn.filter(({ panel }) => !isEmpty(panel)).map(({ box: { top, height } }) => [top, height].join());
+      if (marked.dataset.frames === frames.join(" ")) return;
+      marked.dataset.frames = frames.join(" ");
+      marked.replaceChildren(
+        ...frames.map((frame) => {
+          const [top, height] = frame.split(",");
+          const element = text("i", "");
+          [element.style.top, element.style.height] = [`${top}px`, `${height}px`];
+          return element;
+        }),
+      );
     }
 
     /* The mark that is nearest to a place of the canvas. */
@@ -263,8 +331,8 @@ const Plot = (() => {
       hover.replaceChildren(text("b", series.name), text("small", ` ${series.label}`), ...lines.map((each) => text("div", each)));
       const x = place.x(time[i]);
       hover.style.top = `${Math.max(0, place.y(value[i]) + 10)}px`;
-      hover.style.left = x < root.clientWidth / 2 ? `${x + 10}px` : "";
-      hover.style.right = x < root.clientWidth / 2 ? "" : `${root.clientWidth - x + 10}px`;
+      hover.style.left = x < size.width / 2 ? `${x + 10}px` : "";
+      hover.style.right = x < size.width / 2 ? "" : `${size.width - x + 10}px`;
     }
 
     const placeOf = (event) => {
@@ -316,8 +384,10 @@ const Plot = (() => {
       waiting ||= requestAnimationFrame(() => figure && view && paint());
     }
 
-    new ResizeObserver(soon).observe(root);
-    document.addEventListener("themechange", () => figure && view && paint());
+    /* Read the size again, which a browser can only tell after it laid out the page. */
+    const measured = () => (size = null);
+    new ResizeObserver(() => soon(measured())).observe(root);
+    document.addEventListener("themechange", () => figure && view && paint(measured()));
     NARROW.addEventListener("change", soon);
 
     return {
@@ -333,10 +403,12 @@ const Plot = (() => {
         cursor.hidden = !(left_px >= box.left && left_px <= box.left + box.width);
         cursor.style.left = `${left_px}px`;
       },
-      mark: (from, to, said) => {
-        mark = from === null ? null : [from, to, said];
+      mark: (from, to) => {
+        mark = from === null ? null : [from, to];
         if (view) placeMark();
       },
+      /* Put the first of these panels that has a point first; none of them: the usual order. */
+      first: (keys) => (first = keys.find((key) => figure.series.some((s) => s.panel === key)) ?? null),
       flatten: (wish) => {
         flat = wish;
         if (view) paint();
