@@ -22,7 +22,7 @@ from multitracer.diagnosis.limits.names import (
 )
 from multitracer.diagnosis.limits.windows import is_read_late
 from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets, failed_opening
-from multitracer.diagnosis.packets.options import is_agreed
+from multitracer.diagnosis.packets.options import lacks_scaling
 from multitracer.units import NS_PER_S
 from multitracer.words import about, count, duration, percent, rate
 
@@ -67,6 +67,8 @@ _POLICED_HELP = "a sender that paces, shaping instead of policing, or a higher r
 _SMALL_MTU_HELP = "ICMP messages that pass, or a smaller MSS at the tunnel: large packets vanish"
 _FULL_QUEUE_HELP = "an AQM that marks (ECN), or another congestion control: a full queue lost packets"
 _FAILED_PATH_HELP = "finding the part of the path that failed: the log of its router or modem shows why"
+_WRITES_HELP = "a program that writes more, or sooner: TCP could have carried more"
+_OR_BUFFER_HELP = "; or a larger send buffer, if it was full: only the sender's TCP state tells them apart"
 _HOST_HELP = "a faster interface of the sender's host (its modem, or the limit that is set on it)"
 ADVICE = tuple(
     Advice(limit, help_, frozenset(needs.split()), part)
@@ -106,14 +108,14 @@ ADVICE = tuple(
         (Limit.RECOVERY, "random-loss", None, "less loss on the link itself: its signal, cable or port"),
         (Limit.RECOVERY, "congestion-loss", None, _FULL_QUEUE_HELP),
         (Limit.RECOVERY, "ack-loss", None, "a way back that loses fewer ACKs: its queue, radio or header compression"),
-        (Limit.RECOVERY, "", None, "less loss: see the finding that names its cause"),
+        (Limit.RECOVERY, "", None, "less loss: the packets do not show its cause; the link's signal and its queue may"),
         (Limit.RECEIVER_WINDOW, "", LimitSubtype.ZERO, "a receiving program that reads what has arrived"),
         (Limit.RECEIVER_WINDOW, "unscaled", None,
          "window scaling at both ends, or a firewall that passes it: without it no window exceeds 65,535 bytes"),
         (Limit.RECEIVER_WINDOW, "read-late", None,
          "a receiving program that reads sooner: data waited in its buffer, and a larger one would fill, too"),
         (Limit.RECEIVER_WINDOW, "read-at-once", None,
-         "a larger receive buffer (SO_RCVBUF), or none set, so that the kernel tunes it: what came was read at once"),
+         "a larger receive buffer (SO_RCVBUF), or none set, so that the kernel tunes it: the program reads in time"),
         (Limit.RECEIVER_WINDOW, "", None,
          "a larger receive buffer (SO_RCVBUF), or none set, so that the kernel tunes it"),
         (Limit.SENDER_BUFFER, "", None,
@@ -123,24 +125,28 @@ ADVICE = tuple(
         (Limit.APPLICATION, "of-initiator", LimitSubtype.PEER,
          "a server that answers sooner, or data that do not wait for its answers"),
         (Limit.APPLICATION, "", LimitSubtype.PEER, "a client that sends its requests sooner, or several at once"),
-        (Limit.APPLICATION, "one-way", LimitSubtype.NAGLE,
-         "a program that writes more, or sooner: TCP_NODELAY sends small pieces at once, but nobody waited for them"),
+        (Limit.APPLICATION, "one-way", LimitSubtype.NAGLE, _WRITES_HELP),
         (Limit.APPLICATION, "", LimitSubtype.NAGLE, "TCP_NODELAY, or writing the whole message at once"),
         (Limit.APPLICATION, "", LimitSubtype.LATENCY,
          "fewer round trips: several requests at once, larger ones, or a shorter path"),
         (Limit.APPLICATION, "", LimitSubtype.REPAIR,
          "less loss: a lost request alone waits for a timer, as nothing behind it shows the loss"),
-        (Limit.APPLICATION, "", None, "a change of the program: it did not send what TCP could have carried"),
+        (Limit.APPLICATION, "weak-without-state", None, f"{_WRITES_HELP}{_OR_BUFFER_HELP}"),
+        (Limit.APPLICATION, "", None, _WRITES_HELP),
         (Limit.SLOW_START, "", None, "fewer new connections, a larger initial window, or a shorter path"),
         (Limit.CONGESTION_WINDOW, "policer", None, _POLICED_HELP),
         (Limit.CONGESTION_WINDOW, "ecn-marked nothing-lost", None,
          "a router that marks later, or a faster link: marks slowed the sender down, and nothing was lost"),
+        (Limit.CONGESTION_WINDOW, "weak-without-state nothing-lost", None,
+         f"another congestion control: nothing was lost{_OR_BUFFER_HELP}"),
         (Limit.CONGESTION_WINDOW, "pacing nothing-lost", None,
          "another congestion control: this one paces by its own estimate of the rate, and nothing was lost"),
         (Limit.CONGESTION_WINDOW, "nothing-lost", None, "another congestion control: nothing was lost"),
         (Limit.CONGESTION_WINDOW, "random-loss", None,
          "less loss on the link itself, or a congestion control that slows down less for each loss (BBR)"),
         (Limit.CONGESTION_WINDOW, "congestion-loss", None, _FULL_QUEUE_HELP),
+        (Limit.CONGESTION_WINDOW, "weak-without-state", None,
+         f"less loss, or another congestion control{_OR_BUFFER_HELP}"),
         (Limit.CONGESTION_WINDOW, "", None, "less loss, or another congestion control"),
         (Limit.UNKNOWN, "clock-step", None, "a capture whose clock is not set while it runs; NTP may slew it"),
         (Limit.UNKNOWN, "one-time", None, "a capture that goes on for longer, or one with finer time stamps"),
@@ -191,9 +197,6 @@ class Headline(NamedTuple):
 
 _IDLE_S = 1.0
 """Minimum silence, in s, after which a box on the path may have forgotten a connection. Not measured."""
-_UNSCALED_BYTES = 1 << 15
-"""Minimum of the largest window that was full, in bytes, from which on window scaling would help: half of what fits
-into 16 bits. Of a smaller one the buffer is smaller."""
 
 
 def facts_of(limited: Limited, findings: Sequence[Finding], options: Sequence[MissingOption]) -> frozenset[str]:
@@ -201,7 +204,6 @@ def facts_of(limited: Limited, findings: Sequence[Finding], options: Sequence[Mi
     transfer, seen = limited.transfer, limited.seen
     windows = [each.numbers["window_bytes"] for each in findings if each.kind == "receiver-limited"]
     missing = {f"without-{each.name}" for each in options}
-    is_unscaled = max(windows, default=0.0) >= _UNSCALED_BYTES and not is_agreed(transfer, "window-scale")
     is_in_order = bool((np.diff(transfer.sender["seq_bytes"][transfer.data]) >= 0).all())
     notes = [note for capture in transfer.recording.captures for note in capture.analysis.trust.notes]
     is_loss_known = seen is not None and not any(note.severity and "losses" in note.affects for note in notes)
@@ -209,7 +211,7 @@ def facts_of(limited: Limited, findings: Sequence[Finding], options: Sequence[Mi
         "radio": transfer.has_radio,
         "of-initiator": not transfer.reverse,
         "policed": is_policed(limited),
-        "unscaled": is_unscaled,
+        "unscaled": lacks_scaling(transfer, max(windows, default=0.0)),
         "nothing-lost": is_loss_known and is_in_order and not len(transfer.verdicts),
         "unopened": failed_opening(transfer) is not None,
         "clock-step": bool(transfer.clock_steps),
@@ -302,8 +304,14 @@ def _facts_here(facts: frozenset[str], limited: Limited, row: LimitShare) -> fro
         "or-paced": side.shown is not None and side.shown.spaced.total_ns > 0,
         "read-late": is_late is True,
         "read-at-once": is_late is False,
+        "weak-without-state": _has_no_state(side) and row.confidence is Confidence.WEAK,
     }
     return (facts - set(here)) | {name for name, holds in here.items() if holds}
+
+
+def _has_no_state(limited: Limited) -> bool:
+    """Return whether only packets of one end are known: they do not tell an idle program from a full send buffer."""
+    return limited.view in (Viewpoint.SENDER, Viewpoint.RECEIVER)
 
 
 def _last_words(limited: Limited, named: set[tuple[Limit, bool]]) -> str:
@@ -610,8 +618,6 @@ def numbers_of(limited: Limited, limit: Limit) -> str:
 _BITS = 8  # in a byte
 _SHORT_S = 0.95  # below it one digit behind the point is less than two that count
 _LONG_S = 100.0  # from here on minutes and seconds, as wherever a length of time is told
-_VARIES = 2.0
-"""Minimum ratio of the highest to the lowest rate of a link from which on none of them is typical. Not measured."""
 _AS_ONE = 1.02
 """Maximum ratio of the highest to the lowest rate of a link that is printed as one number. Not measured."""
 
@@ -675,7 +681,7 @@ def at_rate(limited: Limited, changed: Finding | None = None) -> str:
         return f", at {middle}"
     number, _, unit = low.partition(" ")
     around = f"{number if high.endswith(f' {unit}') else low} to {high}"
-    return f", at {around}" if link_rate.high > _VARIES * link_rate.low else f", at {middle} ({around})"
+    return f", at {middle} ({around})"
 
 
 def _tried(limited: Limited) -> str:
@@ -708,7 +714,7 @@ def _though(limited: Limited) -> str:
 
 
 def _or_window(limited: Limited) -> str:
-    return ", or the congestion window stood still" if limited.view in (Viewpoint.SENDER, Viewpoint.RECEIVER) else ""
+    return ", or the congestion window stood still" if _has_no_state(limited) else ""
 
 
 def _of_application(part: LimitSubtype, seconds: float, lengths: Array, *, asks: str) -> str:

@@ -47,12 +47,21 @@ def missing_options(transfer: Transfer) -> list[MissingOption]:
     return missing
 
 
-def is_agreed(transfer: Transfer, name: str) -> bool:
-    """Return whether both SYNs offered an option where they arrived, or may have: not both were captured whole."""
+_UNSCALED_BYTES = 1 << 15
+"""Minimum of the largest window that was full, in bytes, from which on window scaling would help: half of what fits
+into 16 bits. Of a smaller one the buffer is smaller."""
+
+
+def lacks_scaling(transfer: Transfer, window_bytes: float) -> bool:
+    """Return whether a window was as large as it can be without window scaling, which not both SYNs offered.
+
+    It is False unless both SYNs were captured with all options.
+    """
     offered = transfer.at_sender.offered_options
-    if offered is None or _is_cut(transfer.sender):
-        return True
-    return bool(offered[OPTIONS.index(name)].all()) and all(each.name != name for each in missing_options(transfer))
+    if offered is None or _is_cut(transfer.sender) or window_bytes < _UNSCALED_BYTES:
+        return False
+    removed = any(each.name == "window-scale" for each in missing_options(transfer))
+    return removed or not offered[OPTIONS.index("window-scale")].all()
 
 
 def _is_cut(table: Table | None) -> bool:

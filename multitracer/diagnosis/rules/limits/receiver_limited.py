@@ -11,6 +11,7 @@ from multitracer.diagnosis.limits.limited import stretches
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.limits.windows import is_read_late
+from multitracer.diagnosis.packets.options import lacks_scaling
 from multitracer.words import ends
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     numbers = limit.numbers | {"window_bytes": float(offered[(len(offered) - 1) // 2])}
     finding = limit.finding(KIND, sentence, numbers)
     seen = diagnosis.limited.seen
-    if any(each.name == "window-scale" for each in diagnosis.missing_options):
+    if lacks_scaling(diagnosis.transfer, numbers["window_bytes"]):
         finding = finding._replace(help=_UNSCALED_HELP)
     elif seen is not None and is_read_late(seen):
         finding = finding._replace(help=_READ_LATE_HELP)
