@@ -22,7 +22,7 @@ _ENUMS = {
     "RadioCause": "multitracer.diagnosis.limits.names",
     "ReadBy": "multitracer.protocols.sock_diag",
     "RoundTrips": "multitracer.schemas.tcp",
-    "SegmentKind": "multitracer.analysis.kind",
+    "SegmentKind": "multitracer.analysis.group",
     "TcpCaState": "multitracer.protocols.sock_diag",
     "TcpEvent": "multitracer.protocols.sock_diag",
     "TcpPhase": "multitracer.analysis.sender_state",

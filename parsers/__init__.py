@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     )
     from parsers._memory import limit_memory, usable_memory_bytes
     from parsers._new_format import new_format
-    from parsers._propose import propose_map
     from parsers._read import detect, read, read_lines
     from parsers._registry import bundled_maps, formats, installed, left_out, recognise
     from parsers._stream import is_map
+    from parsers._text.proposal import propose_map
 
 __all__ = [
     "HEAD_BYTES",
@@ -103,7 +103,7 @@ _LAZY = {
     "limit_memory": "parsers._memory",
     "new_format": "parsers._new_format",
     "packets_about": "parsers._chunks",
-    "propose_map": "parsers._propose",
+    "propose_map": "parsers._text.proposal",
     "read": "parsers._read",
     "read_capture": "parsers._chunks",
     "read_flow": "parsers._chunks",

@@ -1,7 +1,7 @@
 """The table `position` as CSV."""
 
 from multitracer.schemas.radio import POSITION
-from parsers._own_table import own_table
+from parsers._text.mapped_log import own_table
 
 FORMAT = own_table(
     POSITION,

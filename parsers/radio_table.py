@@ -1,7 +1,7 @@
 """The table `radio` as CSV."""
 
 from multitracer.schemas.radio import RADIO
-from parsers._own_table import own_table
+from parsers._text.mapped_log import own_table
 
 FORMAT = own_table(
     RADIO,

@@ -14,8 +14,7 @@ from multitracer.captured import CaptureInterface, SourceFile
 from multitracer.errors import FormatError
 from multitracer.tables import NOT_A_TIME
 from parsers._capture.capture_file import decode_stream
-from parsers._capture.record_file import RecordLength, batches
-from parsers._capture.window import StreamWindow
+from parsers._capture.window import RecordLength, StreamWindow, batches
 from parsers._format import Format, Match
 from parsers._packets.layers import PacketRecords, rows
 

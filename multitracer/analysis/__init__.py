@@ -4,7 +4,7 @@ The input is a `Capture` (tables `segments` and `flows`) in the order of the cap
 connection and each of its two directions (`Analysis`), a row for each segment with its class, round-trip times,
 verdicts on retransmissions, phases of the sender, and an assessment of how far the capture can be trusted.
 
-Read `kind.py` first (the classes of a segment), then `tcp.py` (the entry point), then
+Read `SegmentKind` in `group.py` first (the classes of a segment), then `tcp.py` (the entry point), then
 `segments/examination.py` (the steps). Sequence numbers are unwrapped to int64 on one axis for all connections
 (`segments/axis.py`), so each step runs once for all of them, as operations on complete arrays; there is no
 loop over segments.
@@ -20,12 +20,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from multitracer.analysis.kind import SegmentKind
+    from multitracer.analysis.group import SegmentKind
     from multitracer.analysis.tcp import Analysis, analyse
 
 __all__ = ["Analysis", "SegmentKind", "analyse"]
 
-_LAZY = {"Analysis": "tcp", "SegmentKind": "kind", "analyse": "tcp"}
+_LAZY = {"Analysis": "tcp", "SegmentKind": "group", "analyse": "tcp"}
 """Public names of the package and the module of each; a module is imported at the first use of its name."""
 
 

@@ -36,9 +36,17 @@ try:
     from scipy.stats import false_discovery_control
 
     from multitracer.analysis.statistics.correlations import correlation_of_distances, rank_correlation
-    from multitracer.analysis.statistics.curve import Binned, binned, by_neighbours, curve, lags_of_peak, stratified
+    from multitracer.analysis.statistics.curve import (
+        Binned,
+        SampleGrid,
+        binned,
+        by_neighbours,
+        curve,
+        lags_of_peak,
+        moved,
+        stratified,
+    )
     from multitracer.analysis.statistics.entropy import Choices, Estimator
-    from multitracer.analysis.statistics.grid import SampleGrid, moved
     from multitracer.analysis.statistics.surrogates import Baseline, block_length, is_random_walk, surrogate_orders
 except ImportError as error:
     missing = str(error.name).partition(".")[0]

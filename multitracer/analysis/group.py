@@ -1,4 +1,4 @@
-"""A group of complete connections: the columns of their segments, direction after direction.
+"""A group of complete connections: the columns of their segments, direction after direction; and the bits of a segment.
 
 The analysis runs group by group, so its temporary arrays are bounded by the size of a group (or of the
 largest connection), never by the size of the capture.
@@ -7,6 +7,7 @@ largest connection), never by the size of the capture.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntFlag
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.analysis.connections import Partition
-    from multitracer.analysis.kind import SegmentKind
     from multitracer.capture import CaptureTables
     from multitracer.captured import CaptureMark
     from multitracer.tables import Array
@@ -29,6 +29,35 @@ _CONNECTION_ROWS = 4
 """Memory cost of a connection, in segments: with one SYN per connection, the connections take most of the memory."""
 
 BEGIN_OR_END = np.uint16(Flag.SYN | Flag.FIN | Flag.RST)
+
+
+class SegmentKind(IntFlag):
+    """Bits of the column `kind` in tcp_segments; docs/analysis.md defines them.
+
+    Examples
+    --------
+    >>> segments = session.tcp_segments()
+    >>> int(((segments["kind"] & mt.SegmentKind.RETRANSMISSION) > 0).sum())
+    83
+    """
+
+    __iter__ = None  # type: ignore[assignment]  # pandas takes what iterates for a column, not for a number
+
+    DATA = 0x0001
+    RETRANSMISSION = 0x0002
+    PARTIAL_RETRANSMISSION = 0x0004
+    """A retransmission that also carries new sequence numbers."""
+    OUT_OF_ORDER = 0x0008
+    CAPTURE_DUPLICATE = 0x0010
+    """The same packet, captured twice; not a retransmission."""
+    DUPLICATE_ACK = 0x0020
+    ZERO_WINDOW = 0x0040
+    ZERO_WINDOW_PROBE = 0x0080
+    KEEP_ALIVE = 0x0100
+    WINDOW_UPDATE = 0x0200
+    SACK = 0x0400
+    DSACK = 0x0800
+    ACK_OF_UNSEEN = 0x1000
 
 
 @dataclass(slots=True)

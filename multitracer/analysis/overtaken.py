@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.group import has
+from multitracer.analysis.group import SegmentKind, has
 from multitracer.analysis.intervals import unwrapped
-from multitracer.analysis.kind import SegmentKind
 from multitracer.captured import CaptureMark, Flag
 
 if TYPE_CHECKING:

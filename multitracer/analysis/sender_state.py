@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.kind import SegmentKind
+from multitracer.analysis.group import SegmentKind
 from multitracer.protocols.sock_diag import ReadBy, TcpCaState, TcpEvent, TcpState
 from multitracer.schemas.sender import JOINED_EVENTS, JOINED_STATE, TCP_PHASES
 from multitracer.tables import NA, NOT_A_TIME, Table

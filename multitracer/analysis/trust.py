@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from multitracer.analysis.not_tcp import not_tcp, others
+from multitracer.analysis.not_tcp import not_tcp, others, tunnels_sentence
 from multitracer.analysis.segments.stamp_spread import is_stamped, stamps_of
-from multitracer.analysis.tunnels import tunnels_sentence
 from multitracer.captured import CaptureMark
 from multitracer.schemas.tcp import Initiator
 from multitracer.tables import NA

@@ -11,10 +11,10 @@ from multitracer.api.frames import ROWS, HostTable, ResultFrame, explained, fram
 from multitracer.api.kept import lazy_property
 from multitracer.api.tables import SessionTables, of_capture
 from multitracer.diagnosis.largest import explain_largest, utilization_table
-from multitracer.recording.cut import cut_recording
 from multitracer.recording.efficiency import efficiency_table
 from multitracer.recording.places import places_of
 from multitracer.recording.read import Need, read
+from multitracer.recording.recording import cut_recording
 from multitracer.recording.window import Window, moment_of, within_both
 from multitracer.report.base_map import base_map_of
 from multitracer.report.write import Request, write_report

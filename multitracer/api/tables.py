@@ -22,8 +22,7 @@ from multitracer.recording.deliveries import wtcp_flows, wtcp_table
 from multitracer.recording.fair_shares import fair_shares
 from multitracer.recording.recording import NO_CAPTURE
 from multitracer.recording.transactions import transactions_of
-from multitracer.schemas.cross_layer import FAIRNESS, SHARES
-from multitracer.schemas.link import LINK_EVENTS, LINK_FRAMES
+from multitracer.schemas.link import FAIRNESS, LINK_EVENTS, LINK_FRAMES, SHARES
 from multitracer.schemas.mobility import AROUND, AROUND_LIMITS, CELLS, EPOCHS, JUDGED_HANDOVERS, SECONDS, STRETCHES
 from multitracer.schemas.radio import GAPS, MARKERS, POSITION, RADIO
 from multitracer.schemas.sender import TCP_EVENTS, TCP_STATE

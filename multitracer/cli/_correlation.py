@@ -14,9 +14,9 @@ from multitracer.cli._output import page, replacing, standard_output
 from multitracer.cli._reading import load, one
 from multitracer.errors import InputError
 from multitracer.recording.correlated import correlate_sessions
-from multitracer.recording.cut import cut_recording
 from multitracer.recording.inputs import separate_inputs
 from multitracer.recording.quantities import Quantities
+from multitracer.recording.recording import cut_recording
 from multitracer.recording.window import EVERYTHING
 from multitracer.words import no_formula, portable
 

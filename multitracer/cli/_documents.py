@@ -11,8 +11,7 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from multitracer.analysis.not_tcp import content_records
-from multitracer.analysis.tunnels import tunnel_records
+from multitracer.analysis.not_tcp import content_records, tunnel_records
 from multitracer.schemas.tcp import GoodputBy, Initiator, RoundTrips, Vantage
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S

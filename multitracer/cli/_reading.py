@@ -279,7 +279,7 @@ def load(  # noqa: PLR0913  # each is what one command knows
     limits = None
     interrupted: AbstractContextManager[Callable[[], bool] | None] = nullcontext()
     if stream:
-        from multitracer.analysis.streaming.limits import StreamLimits
+        from multitracer.analysis.streaming import StreamLimits
 
         limits, interrupted = StreamLimits(), _first_interrupt()
     shown: AbstractContextManager[ProgressDisplay | None] = nullcontext()

@@ -6,7 +6,7 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from multitracer.analysis.tunnels import tunnel_words
+from multitracer.analysis.not_tcp import tunnel_words
 from multitracer.captured import GSMTAP, WTCP_SYN
 from multitracer.logs import ParsedLog
 from multitracer.schemas.tcp import DIRECTIONS, Close, GoodputBy, Initiator, RoundTrips, Vantage, WindowScaleBy

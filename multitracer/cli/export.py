@@ -69,7 +69,7 @@ def _selection(recording: Recording, reading: InputChoice) -> Selection:
     """Return which packets the options select."""
     from multitracer.cli._reading import chosen
     from multitracer.export.wireshark import Selection
-    from multitracer.recording.cut import warn_of_empty
+    from multitracer.recording.recording import warn_of_empty
     from multitracer.recording.window import EVERYTHING
 
     connections: dict[int, list[int]] | None = None
@@ -194,7 +194,7 @@ def tables(reading: InputChoice, output: str, form: Literal["parquet", "csv"]) -
     from multitracer.api.session import Session
     from multitracer.cli._output import replacing_folder
     from multitracer.cli._reading import chosen, load, tell_warnings
-    from multitracer.recording.cut import cut_recording
+    from multitracer.recording.recording import cut_recording
     from multitracer.recording.window import EVERYTHING
 
     recording = load(reading, output=output, files=f"*.{form}", cut=False)
@@ -375,7 +375,7 @@ def series(reading: InputChoice, output: str, direction: Literal["forward", "rev
     from multitracer.cli._messages import warn
     from multitracer.cli._output import replacing_folder
     from multitracer.cli._reading import axis_bounds_ns, load, one
-    from multitracer.recording.cut import warn_of_empty
+    from multitracer.recording.recording import warn_of_empty
     from multitracer.recording.transfer import Transfer
 
     recording = load(reading, output=output, files="*.csv", cut=False)
@@ -461,7 +461,7 @@ def route(session: tuple[str, ...], output: str, colour: str | None) -> None:
     from multitracer.cli._messages import warn
     from multitracer.cli._output import check_output, text_output
     from multitracer.cli._reading import tell_warnings
-    from multitracer.geo.recorded import recorded_track, writer_of
+    from multitracer.geo.route_files import recorded_track, writer_of
     from multitracer.recording.inputs import find_inputs
     from multitracer.recording.read import read
 

@@ -166,7 +166,7 @@ def _analysed(session: Inputs, reading: InputChoice, request: Request, *, output
     """Read and analyse one input; return the result together with the options of its report."""
     from multitracer.cli._messages import warn
     from multitracer.cli._reading import axis_bounds_ns, load, one
-    from multitracer.recording.cut import warn_of_empty
+    from multitracer.recording.recording import warn_of_empty
     from multitracer.report.base_map import NO_ROUTE
     from multitracer.report.index import Input
 

@@ -21,10 +21,10 @@ import numpy as np
 
 from multitracer.analysis.intervals import span_minimum
 from multitracer.analysis.verdicts import Necessity
-from multitracer.diagnosis.chance import chance
 from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.limits.spans import Spans
+from multitracer.diagnosis.limits.windows import chance
 from multitracer.diagnosis.packets.losses import Losses
 from multitracer.diagnosis.packets.packet_delays import (
     HEADERS_BYTES,

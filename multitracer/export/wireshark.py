@@ -24,8 +24,8 @@ import parsers
 from multitracer import __version__
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause, evidence_words, word
 from multitracer.captured import Flag
-from multitracer.clock.accuracy import accuracy
 from multitracer.clock.model.relation import along
+from multitracer.clock.moved_table import accuracy
 from multitracer.diagnosis.segment_verdicts import NO_VERDICT, segment_verdicts
 from multitracer.errors import ClockError, InputError
 from multitracer.export.explained import answer, file_name, short_name

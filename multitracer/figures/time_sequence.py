@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.kind import SegmentKind
+from multitracer.analysis.group import SegmentKind
 from multitracer.analysis.parallel import in_parallel
 from multitracer.analysis.series.rtt import Provenance, reconstruct_rto
 from multitracer.analysis.series.throughput import default_window_ns, delivered, goodput, throughput

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.kind import SegmentKind
+from multitracer.analysis.group import SegmentKind
 from multitracer.captured import Flag
 from multitracer.figures.palette import THEMES
 from multitracer.tables import NOT_A_TIME

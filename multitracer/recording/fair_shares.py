@@ -24,7 +24,7 @@ from multitracer.clock.moved_table import moved
 from multitracer.errors import InputError
 from multitracer.recording.deliveries import MOST_FLOWS, NO_RECEIVER, wtcp_flows
 from multitracer.recording.places import places_of
-from multitracer.schemas.cross_layer import FAIRNESS, SHARES
+from multitracer.schemas.link import FAIRNESS, SHARES
 from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NOT_A_TIME, Table
 from multitracer.units import BITS_PER_BYTE, NS_PER_S

@@ -17,7 +17,6 @@ from multitracer.analysis.mobility.cells import cell_visits_of
 from multitracer.analysis.mobility.handovers import handovers_of, is_leg
 from multitracer.analysis.series.labelled import radio_series
 from multitracer.recording.devices import PhoneLog, orders_of, phones_apart, radio_of
-from multitracer.recording.radios import radios_of, rows_of
 from multitracer.schemas.mobility import JUDGED_HANDOVERS
 from multitracer.schemas.radio import RADIO
 from multitracer.schemas.signalling import HANDOVERS
@@ -29,8 +28,40 @@ if TYPE_CHECKING:
 
     from multitracer.analysis.mobility.cells import CellVisits
     from multitracer.recording.capture import Capture
-    from multitracer.recording.tracks import Placed
+    from multitracer.recording.devices import Placed
     from multitracer.recording.window import Bounds
+
+
+# The radios of a phone with several SIM cards: each radio has its own serving cell.
+
+
+_COLUMN = "modem"
+
+
+def radios_of(*tables: Table) -> list[int]:
+    """Return the radio numbers in the tables; the radio with most rows comes first."""
+    numbers = np.concatenate([np.empty(0, np.int64), *(table[_COLUMN] for table in tables)])
+    distinct, counts = np.unique(numbers[numbers != NA], return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    return [int(number) for number in distinct[order]]
+
+
+def rows_of(table: Table, radio: int, *, unnamed: bool) -> Table:
+    """Return the rows of one radio; with `unnamed`, also those without a radio number."""
+    numbers = table[_COLUMN]
+    mask = numbers == radio
+    return table.take(mask | (numbers == NA) if unnamed else mask)
+
+
+def each_radio(*tables: Table) -> list[tuple[Table, ...]]:
+    """Return the tables of a phone for each of its radios; the radio with most rows comes first.
+
+    Rows without a radio number, such as a modem's answers beside its diagnostic log, go to the first radio.
+    """
+    radios = radios_of(*tables)
+    if len(radios) < 2:
+        return [tables]
+    return [tuple(rows_of(table, radio, unnamed=radio == radios[0]) for table in tables) for radio in radios]
 
 
 @dataclass(frozen=True)

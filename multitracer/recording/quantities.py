@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.common_grid import QuantityKind, SessionQuantity
+from multitracer.analysis.deliveries import tcp_deliveries
+from multitracer.analysis.group import SegmentKind
 from multitracer.analysis.mobility.serving import is_serving
 from multitracer.analysis.series.labelled import (
     ASSIGNED_SERIES,
@@ -28,6 +30,7 @@ from multitracer.analysis.series.labelled import (
     rtt_series,
     stretched,
 )
+from multitracer.analysis.series.throughput import reported
 from multitracer.clock.model.relation import Clock, PlacementStatus
 from multitracer.clock.session_clock import host_of
 from multitracer.clock.sources.stalls import STALLS
@@ -36,6 +39,8 @@ from multitracer.protocols.link_events import STREAM_BITS
 from multitracer.recording.quantity_names import (
     ALIASES,
     CLIMBING,
+    OF_SERIES,
+    SEGMENT_SERIES,
     TABLES,
     column_of,
     kind_of,
@@ -43,11 +48,11 @@ from multitracer.recording.quantity_names import (
     tables_with,
     unknown,
 )
-from multitracer.recording.quantity_series import counted, of_series
 from multitracer.recording.radio_context import RadioContext
 from multitracer.recording.transfer import Transfer
 from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NOT_A_TIME, Table
+from multitracer.units import BITS_PER_BYTE
 from multitracer.words import portable
 
 if TYPE_CHECKING:
@@ -57,6 +62,7 @@ if TYPE_CHECKING:
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
     from multitracer.tables import Array, Column, Times
+
 
 _PREFIXES = {Vantage.NEAR_SENDER: "TcpSnd", Vantage.NEAR_RECEIVER: "TcpRcv", Vantage.BETWEEN: "TcpMid"}
 
@@ -390,3 +396,39 @@ def _streams(table: Table) -> Array:
     for each in names[1:]:
         joined = np.char.add(np.char.add(joined, " "), each)
     return joined
+
+
+# Quantities that are computed from the segments of one capture, or from labelled series.
+
+
+def counted(segments: Table, *, prefix: str, reverse: bool, host: str = "") -> Iterator[SessionQuantity]:
+    """Yield goodput, throughput and retransmissions of one direction at one capture point."""
+    data = segments.take((segments["reverse"] == reverse) & (segments["payload_bytes"] > 0))
+    got = tcp_deliveries if prefix == "TcpRcv" else reported
+    through = got(segments, reverse=reverse)
+    again = (data["kind"] & np.uint32(SegmentKind.RETRANSMISSION)) != 0
+    rows = {
+        "goodput": (through["time_ns"], through["new_bytes"] * BITS_PER_BYTE),
+        "throughput": (data["time_ns"], data["payload_bytes"].astype(np.int64) * BITS_PER_BYTE),
+        "rexmt": (data["time_ns"], again),
+    }
+    for end, (time_ns, value) in rows.items():
+        if len(time_ns):
+            kind, unit, doc = SEGMENT_SERIES[end]
+            yield SessionQuantity(
+                f"{prefix}_{end}", kind, time_ns, value.astype(np.float64), unit, source=doc, host=host
+            )
+
+
+def of_series(label: str, table: Table, *, kind: QuantityKind | None = None, host: str = "") -> SessionQuantity:
+    """Return a labelled series as a quantity.
+
+    For positions in a byte stream, the values are the increases from row to row.
+    """
+    end = label.partition("_")[2]
+    value, unit = table["value"], str(table.provenance["unit"])
+    if end in CLIMBING:
+        highest = np.maximum.accumulate(np.where(np.isfinite(value), value, -np.inf))
+        value = np.diff(highest, prepend=highest[:1]) if len(highest) else highest
+    source = str(table.provenance["source"])
+    return SessionQuantity(label, kind or OF_SERIES[end], table["time_ns"], value, unit, source=source, host=host)

@@ -19,9 +19,9 @@ from multitracer.analysis.series.labelled import speed_series, travelled_series
 from multitracer.clock.doctor.examination import contradiction
 from multitracer.clock.model.relation import Clock
 from multitracer.clock.moved_table import moved
+from multitracer.recording.devices import Placed, of_drive, tracks_of
 from multitracer.recording.inputs import RADIO_CONTEXT_LAYERS
 from multitracer.recording.phones import most_within, phones_of, span_of_packets, which_phone
-from multitracer.recording.tracks import Placed, of_drive, tracks_of
 from multitracer.recording.window import within_both
 from multitracer.schemas.radio import GAPS, MARKERS, POSITION, RADIO
 from multitracer.schemas.signalling import HANDOVERS

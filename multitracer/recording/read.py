@@ -23,10 +23,9 @@ from typing import TYPE_CHECKING, TypeVar
 import parsers
 from multitracer.errors import InputError
 from multitracer.native import LIMITS, kernel, reading
-from multitracer.recording.cut import bounds_of, is_emptied
 from multitracer.recording.inputs import UNREADABLE, Inputs, find_inputs
 from multitracer.recording.points import apart, counts_of_each, files_to_read
-from multitracer.recording.recording import Recording
+from multitracer.recording.recording import Recording, bounds_of, is_emptied
 from multitracer.recording.window import EMPTY_WINDOW, EVERYTHING, Window
 from parsers._complete import complete_file
 from parsers._memory import let_malloc_keep_memory
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from multitracer.analysis import Analysis
-    from multitracer.analysis.streaming.limits import StreamLimits
+    from multitracer.analysis.streaming import StreamLimits
     from multitracer.capture import CaptureTables
     from multitracer.errors import MultiTracerError
     from multitracer.logs import Point

@@ -30,7 +30,7 @@ from multitracer.words import count
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from multitracer.analysis.streaming.limits import StreamLimits
+    from multitracer.analysis.streaming import StreamLimits
     from multitracer.analysis.streaming.open_connections import Ended
     from multitracer.errors import MultiTracerError
     from multitracer.logs import Point

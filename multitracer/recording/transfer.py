@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.group import has
+from multitracer.analysis.group import SegmentKind, has
 from multitracer.analysis.intervals import indexes, places
-from multitracer.analysis.kind import SegmentKind
 from multitracer.analysis.parallel import FEWEST_ROWS, begin
 from multitracer.analysis.sender_state import phases_of_packets, phases_of_state
 from multitracer.analysis.series.labelled import (
@@ -614,7 +613,7 @@ class Transfer:
         if not logs:
             return ()
         from multitracer.clock.doctor.examination import contradiction
-        from multitracer.recording.radios import each_radio
+        from multitracer.recording.phones import each_radio
 
         for log, table in logs:
             placed, reason = self._on_senders_clock(log.host, table)

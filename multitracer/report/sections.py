@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitracer import __version__
+from multitracer.analysis.not_tcp import tunnel_words
 from multitracer.analysis.series.rtt import Provenance
-from multitracer.analysis.tunnels import tunnel_words
 from multitracer.report.markup import Markup, element, fold
 from multitracer.schemas.tcp import GoodputBy, RoundTrips
 from multitracer.words import count, duration, moment, printable, rate, share, size

@@ -1,7 +1,7 @@
 """From the bytes of a capture to its packets: the common part of pcap, pcapng, ERF and snoop.
 
 The input is a stream; `window.py` keeps one part of it in memory. A format yields records, batch by batch: it
-finds them with `lanes.py`, many at once, or with `record_file.py` where a file is nothing but records.
+finds them with `lanes.py`, many at once, or with `of_records` where a file is nothing but records.
 `capture_file.py` hands them to the decoder of `parsers/_packets/` and notes the facts of the file in its
 `SourceFile`: damage with its place, its time span, times that step backwards. The output is one `Capture`.
 

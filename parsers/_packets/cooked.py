@@ -12,7 +12,7 @@ import numpy as np
 
 from parsers._packets.chain import IPV4, IPV6, LLC, QMAP, RAW_IP, ethertypes, link
 from parsers._packets.ethernet import raw_ip
-from parsers._packets.fitting import holds_ip
+from parsers._packets.ip import holds_ip
 from parsers._packets.layers import UNTAGGED, joined, rows, u16, u32
 from parsers._packets.qmap import NUMBER as QMAP_NUMBER
 from parsers._packets.qmap import begins

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from parsers._packets.chain import RAW_IP
-from parsers._packets.fitting import holds_ip
+from parsers._packets.ip import holds_ip
 from parsers._packets.layers import u16
 from parsers._packets.tunnels_seen import SeenTunnel
 

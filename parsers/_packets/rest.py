@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parsers._packets.decode import Decoder
-from parsers._packets.kernel import DecodedBlock
+from parsers._packets.decode import DecodedBlock, Decoder
 from parsers._packets.layers import PAD_BYTES, PacketRecords
 
 if TYPE_CHECKING:

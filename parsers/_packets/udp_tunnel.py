@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from parsers._packets.chain import GRE, IPV4, IPV6, RAW_IP, link
-from parsers._packets.fitting import holds_ethernet, holds_ip
+from parsers._packets.ip import holds_ethernet, holds_ip
 from parsers._packets.layers import u16, u32
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -23,20 +23,27 @@ from multitracer.schemas.radio import RADIO
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 from multitracer.words import count
-from parsers._format import HEAD_BYTES
+from parsers._format import HEAD_BYTES, Format, Match
 from parsers._text.collector_log import Sparse
-from parsers._text.column_map import AUTO_DELIMITER, RANGES, SCHEMAS, ColumnMap, LogHeader, column_map, delimiter_of
+from parsers._text.column_map import (
+    AUTO_DELIMITER,
+    RANGES,
+    SCHEMAS,
+    ColumnMap,
+    ColumnSource,
+    LogHeader,
+    RowMap,
+    column_map,
+    delimiter_of,
+)
 from parsers._text.lines import ZONELESS, LogLines, first_line, names_in
 from parsers._text.placeholders import remove_placeholders
 from parsers._text.times import AUTO, UncertainTimeError, decimal_of, factor, form_of, natural, plain, time_ns, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import BinaryIO
 
-    from multitracer.tables import Array, Column, Mask, Numbers, Table
-    from parsers._format import Match
-    from parsers._text.column_map import ColumnSource, RowMap
+    from multitracer.tables import Array, Column, Mask, Numbers, Schema, Table
 
     Fields = tuple[int, list[str]]
     """A line: its number, and its fields."""
@@ -577,3 +584,35 @@ def _number(text: str, source: _Source) -> float | None:
             return None
     value = decimal_of(text)
     return value * source.scale if value is not None else value_of(text, source.column.unit)
+
+
+# One of our tables as CSV, with the table's column names: the content of an anonymous copy.
+
+
+def own_table(schema: Schema, *, needed: frozenset[str], description: str) -> Format:
+    """Return the format of a table as CSV.
+
+    Parameters
+    ----------
+    schema : Schema
+        Schema of the table; its name is also that of the layer.
+    needed : frozenset of str
+        Columns without which a CSV is not taken for this table.
+    description : str
+        One line.
+    """
+    cells = {name: ColumnSource(name) for name in schema.names if name not in ("time_ns", "line")}
+    columns = ColumnMap(("time_ns",), "epoch_ns", None, (RowMap(schema.name, cells, {}),))
+    name = f"{schema.name}-table"
+
+    def sniff(head: bytes) -> Match:
+        """Return "yes" for a first line that names columns of the table and no others."""
+        first, newline, _ = head.partition(b"\n")
+        names = first.rstrip(b"\r").decode("utf-8", "replace").split(",")
+        is_own = newline and names[0] == "time_ns" and needed <= set(names) <= set(schema.names)
+        return "yes" if is_own else "no"
+
+    def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
+        return read_mapped(stream, columns, path=path, name=name)
+
+    return Format(name, schema.name, description, "docs/formats.md", sniff, parse)

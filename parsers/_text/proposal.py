@@ -7,6 +7,7 @@ and values of the columns. For a speed without a unit, it selects the unit that 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import re
@@ -14,6 +15,8 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING
 
+from multitracer.errors import FormatError
+from parsers._stream import open_stream
 from parsers._text.column_map import RANGES, RAT, SCHEMAS, WORDS, ColumnMap, delimiter_of
 from parsers._text.lines import LogLines, first_line, names_in
 from parsers._text.times import (
@@ -30,6 +33,7 @@ from parsers._text.times import (
 )
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Iterator, Sequence
     from typing import BinaryIO
 
@@ -723,3 +727,35 @@ def _shown(text: str) -> str:
 
 def _printable(text: str) -> str:
     return "".join(c for c in text if c.isprintable())
+
+
+def propose_map(path: str | os.PathLike[str], *, start: str = "", step_s: float = 1.0) -> str:
+    """Return a map for a CSV as TOML; if the map lies beside the CSV, the reader uses it.
+
+    Parameters
+    ----------
+    path : path
+        A CSV, plain or compressed; "-" is standard input.
+    start : str, optional
+        Time of the first line (ISO 8601, or seconds since 1970) of a log without times.
+    step_s : float
+        Time from one line of such a log to the next, s.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    FormatError
+        If it is not a CSV, or has no column with times, or none with a position or a level.
+    """
+    with open_stream(path) as stream:
+        try:
+            if start:
+                return proposed_steps(io.BufferedReader(stream), start, step_s)
+            return proposed(io.BufferedReader(stream))
+        except NoProposalError as error:
+            raise FormatError(
+                stream.path,
+                f"cannot propose a column map: {error}; write the column map by hand "
+                "(docs/formats.md shows an example)",
+            ) from error

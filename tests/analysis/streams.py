@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis import analyse
-from multitracer.analysis.streaming.limits import StreamLimits
+from multitracer.analysis.streaming import StreamLimits
 from multitracer.analysis.streaming.open_connections import OpenConnections
 from multitracer.analysis.tcp import Analysis
 from multitracer.schemas.tcp import CONNECTIONS, DIRECTIONS, WindowScaleBy

@@ -11,9 +11,8 @@ from scipy.stats import norm
 
 from multitracer.analysis.correlation import dependence
 from multitracer.analysis.statistics.correlations import information_of_neighbours, linfoot
-from multitracer.analysis.statistics.curve import bin_count, equal_count_codes, equal_width_codes, joint_counts
+from multitracer.analysis.statistics.curve import bin_count, equal_count_codes, equal_width_codes, joint_counts, moved
 from multitracer.analysis.statistics.entropy import NORMALISERS, Normaliser, conditional, entropies, normalised
-from multitracer.analysis.statistics.grid import moved
 from multitracer.analysis.statistics.surrogates import (
     BASELINES,
     Baseline,

@@ -13,7 +13,7 @@ import pytest
 
 import parsers
 from multitracer.analysis import analyse
-from multitracer.analysis.kind import SegmentKind
+from multitracer.analysis.group import SegmentKind
 from multitracer.analysis.sender_state import (
     TcpPhase,
     applied,

@@ -10,8 +10,8 @@ from hypothesis import given
 
 import parsers
 from multitracer.analysis import analyse
+from multitracer.analysis.streaming import StreamLimits
 from multitracer.analysis.streaming.aggregated import RoundTripCounts
-from multitracer.analysis.streaming.limits import StreamLimits
 from multitracer.analysis.streaming.open_connections import OpenConnections
 from multitracer.schemas.tcp import GoodputBy, WindowScaleBy
 from multitracer.units import NS_PER_S

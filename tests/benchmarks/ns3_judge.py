@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitracer.lab.tcp import congestion
-from multitracer.lab.tcp.congestion.newreno import NewReno
+from multitracer.lab.tcp.congestion.reno import NewReno
 from multitracer.lab.tcp.congestion.vegas import ALPHA_SEGMENTS, BETA_SEGMENTS, GAMMA_SEGMENTS, Vegas
 from tests.benchmarks.plain_link import Course, PlainLink
 

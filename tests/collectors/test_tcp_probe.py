@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from collectors import tcp_probe
-from collectors._tracefs import tracefs
+from collectors.tcp_probe import tracefs
 from multitracer.protocols.sock_diag import decode_tcp_info
 from tests.collectors.running import PATIENCE_S, command, connection, end, records, running, until
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitracer.analysis.kind import SegmentKind
+from multitracer.analysis.group import SegmentKind
 from multitracer.captured import Flag
 from multitracer.figures.direction import FigureDirection
 from multitracer.figures.zooms import NamedInterval, places

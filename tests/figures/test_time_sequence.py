@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from multitracer.analysis.kind import SegmentKind
+from multitracer.analysis.group import SegmentKind
 from multitracer.captured import Flag
 from multitracer.figures.direction import FigureDirection
 from multitracer.figures.time_sequence import time_sequence

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from multitracer.analysis.kind import SegmentKind
+from multitracer.analysis.group import SegmentKind
 from multitracer.captured import Flag
 from multitracer.figures.direction import FigureDirection
 from multitracer.schemas.tcp import RTT_SAMPLES, TCP_SACK_BLOCKS, TCP_SEGMENTS, Vantage

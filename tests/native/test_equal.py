@@ -18,7 +18,7 @@ from multitracer.captured import SourceFile
 from parsers import pcap
 from parsers._capture.window import StreamWindow
 from parsers._chunks import read_capture
-from parsers._packets import kernel
+from parsers._packets import decode
 from tests.examples import examples
 from tests.fuzz.captures import any_block, broken, link_frame, parser_of
 from tests.native.both import assert_equal, python_only, read_by_both
@@ -159,11 +159,11 @@ def test_max_packets_ends_at_the_same_packet(tmp_path: Path) -> None:
 def test_the_kernel_reads_what_it_says_it_reads() -> None:
     data = pcap_file([frame(seq=n) for n in range(50)])
     records = next(iter(pcap.blocks(io.BytesIO(data), SourceFile("", "pcap"))))
-    answer = kernel.decoded(records)
+    answer = decode.decoded(records)
     assert answer is not None
     assert (len(answer.rest), answer.segments) == (0, {4: 50, 6: 0})
     with python_only():
-        assert kernel.decoded(records) is None
+        assert decode.decoded(records) is None
 
 
 def test_a_difference_is_seen() -> None:

@@ -22,7 +22,7 @@ from multitracer.tables import NOT_A_TIME
 from parsers import diag
 from parsers._signalling import diagnostic_log as conversion
 from parsers._signalling import dissection as programs
-from parsers._signalling.hdlc import HdlcFrames, escaped, holds, stamp_ns, unescaped
+from parsers.diag import HdlcFrames, escaped, holds, stamp_ns, unescaped
 from tests.conftest import FIXTURES
 
 LOGS = FIXTURES / "mobileinsight"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multitracer.analysis.streaming.limits import StreamLimits
+from multitracer.analysis.streaming import StreamLimits
 from multitracer.analysis.tcp import analyse
 from multitracer.native import VARIABLE
 from multitracer.recording.read import Need

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from collectors._tracefs import tracefs
+from collectors.tcp_probe import tracefs
 from multitracer.errors import PreflightError
 from multitracer.recording.read import read
 from tests.recorder.capturing import PATIENCE_S, capturing, command, manifest, until

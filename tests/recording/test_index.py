@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from multitracer.analysis.streaming.limits import StreamLimits
+from multitracer.analysis.streaming import StreamLimits
 from multitracer.recording import index as index_module
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.read import read

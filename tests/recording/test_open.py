@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from multitracer.analysis import parallel
-from multitracer.analysis.streaming.limits import StreamLimits
+from multitracer.analysis.streaming import StreamLimits
 from multitracer.errors import FormatError, InputError, UnknownFormatError
 from multitracer.manifest import CollectorRun, Manifest, write_manifest
 from multitracer.native import VARIABLE

@@ -8,8 +8,8 @@ import pytest
 
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.recording.inputs import find_inputs
+from multitracer.recording.phones import radios_of
 from multitracer.recording.radio_context import RadioContext
-from multitracer.recording.radios import radios_of
 from multitracer.recording.read import read
 from tests.parsers.signalling_messages import START_NS, packet, serving, version_2
 from tests.parsers.test_diag import needs_programs

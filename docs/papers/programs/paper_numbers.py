@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.kind import SegmentKind
+from multitracer.analysis.group import SegmentKind
 from multitracer.analysis.series.throughput import trendline
 from multitracer.lab.scenario.library import bundled_names, load_scenario
 from multitracer.lab.simulator.run import VirtualRun

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.group import GROUP_ROWS, groups
-from multitracer.analysis.kind import SegmentKind
+from multitracer.analysis.group import GROUP_ROWS, SegmentKind, groups
 from multitracer.analysis.segments.compiled import source_of
 from multitracer.analysis.segments.segment_rows import (
     Connections,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.group import has
-from multitracer.analysis.kind import SegmentKind
+from multitracer.analysis.group import SegmentKind, has
 from multitracer.captured import Flag
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.group import groups, has
+from multitracer.analysis.group import SegmentKind, groups, has
 from multitracer.analysis.intervals import add_to_groups, carried_on, places
-from multitracer.analysis.kind import SegmentKind
 from multitracer.analysis.segments.acknowledgments import first_units
 from multitracer.analysis.segments.axis import partners
 from multitracer.analysis.segments.directions import is_dsack

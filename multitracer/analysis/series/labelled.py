@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.kind import SegmentKind
+from multitracer.analysis.group import SegmentKind
 from multitracer.analysis.mobility.serving import is_serving
 from multitracer.analysis.sender_state import applied
 from multitracer.analysis.series.rtt import Provenance, reconstruct_rto

@@ -32,7 +32,7 @@ from multitracer.tables import NOT_A_TIME, SACK_BLOCKS, SEGMENTS, Table
 
 if TYPE_CHECKING:
     from multitracer.analysis.segments.examination import Examination
-    from multitracer.analysis.streaming.limits import StreamLimits
+    from multitracer.analysis.streaming import StreamLimits
     from multitracer.tables import Array, Row
 
 SPAN = 1 << 29

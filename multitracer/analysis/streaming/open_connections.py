@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.connections import Partition, answering, assumed, bounds_of, partition, servers
+from multitracer.analysis.streaming import StreamLimits
 from multitracer.analysis.streaming.aggregated import Aggregated, finish, fold
 from multitracer.analysis.streaming.folding import Folding
-from multitracer.analysis.streaming.limits import StreamLimits
 from multitracer.analysis.tcp import finished_tables, tables_of
 from multitracer.analysis.trust import SegmentFacts, busiest_sender, oversized, steps_of
 from multitracer.capture import CaptureTables, joined

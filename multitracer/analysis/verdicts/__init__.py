@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.kind import SegmentKind
+from multitracer.analysis.group import SegmentKind
 from multitracer.analysis.verdicts.answers import (
     acknowledged_in_time,
     answered_in_vain,

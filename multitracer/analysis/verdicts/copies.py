@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.group import SegmentKind
 from multitracer.analysis.intervals import distinct, first_painters, places, reduce_groups, span_minimum, spans
-from multitracer.analysis.kind import SegmentKind
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS, NS_PER_S
 

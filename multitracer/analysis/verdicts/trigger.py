@@ -40,8 +40,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.group import has
-from multitracer.analysis.kind import SegmentKind
+from multitracer.analysis.group import SegmentKind, has
 from multitracer.analysis.series.rtt import LINUX, timeouts_ns
 from multitracer.analysis.verdicts.answers import SURELY_EARLY, Stamped, peers_send_sack, since, tick_ns
 from multitracer.analysis.verdicts.words import RetransmissionCause, VerdictEvidence

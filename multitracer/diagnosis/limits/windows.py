@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import extended, first_of_each, indexes, median
-from multitracer.diagnosis.chance import chance
 from multitracer.diagnosis.limits.gaps import ROUND, gaps
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
@@ -21,6 +20,7 @@ from multitracer.units import NS_PER_MS
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.observed import Observed
     from multitracer.tables import Array, Table
+
 
 _FEWEST_ROUNDS = 7  # of one height: fewer may be alike by chance (limits.md)
 _SPREAD = 0.12  # part of the height by which these rounds may differ (limits.md) ...
@@ -352,3 +352,25 @@ def samples_in_full_window(seen: Observed) -> float:
     at: Array = seen.delays.time_ns
     edge = seen.window_edge(at)
     return float(((edge >= 0) & (edge - seen.sent_by(at) < seen.mss_bytes)).mean())
+
+
+# The probability that chance alone explains an observation.
+
+
+def chance(many: int, of: int, by_chance: float) -> float:
+    """Return Chernoff's upper bound of the probability that chance causes `many` events in `of` trials.
+
+    Parameters
+    ----------
+    many, of : int
+        Number of events, and number of trials.
+    by_chance : float
+        The probability of the event in each trial.
+    """
+    part = many / of if of else 0.0
+    if part <= by_chance:
+        return 1.0
+    if not by_chance:
+        return 0.0
+    other = (1 - part) * np.log((1 - part) / (1 - by_chance)) if part < 1 else 0.0
+    return float(np.exp(-of * (part * np.log(part / by_chance) + other)))

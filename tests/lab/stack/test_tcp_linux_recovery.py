@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.lab.tcp.congestion.base import Acked
-from multitracer.lab.tcp.congestion.linux_cubic import LinuxCubic
+from multitracer.lab.tcp.congestion.cubic import LinuxCubic
 from multitracer.lab.tcp.profile import MODERN, TcpProfile, as_linux
 from multitracer.lab.tcp.state import CongestionState
 from multitracer.units import NS_PER_MS, NS_PER_S

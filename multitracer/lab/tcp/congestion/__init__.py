@@ -12,12 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.tcp.congestion.cubic import Cubic
-from multitracer.lab.tcp.congestion.linux_cubic import LinuxCubic
+from multitracer.lab.tcp.congestion.cubic import Cubic, LinuxCubic
 from multitracer.lab.tcp.congestion.linux_reno import LinuxReno
-from multitracer.lab.tcp.congestion.newreno import NewReno
-from multitracer.lab.tcp.congestion.reno import Reno
-from multitracer.lab.tcp.congestion.tahoe import Tahoe
+from multitracer.lab.tcp.congestion.reno import NewReno, Reno, Tahoe
 from multitracer.lab.tcp.congestion.vegas import Vegas
 
 if TYPE_CHECKING:

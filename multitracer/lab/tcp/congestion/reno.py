@@ -32,3 +32,24 @@ class Reno(CongestionControl):
         """End recovery at the first ACK of new data."""
         del acked_bytes, flight_bytes
         return False
+
+
+class NewReno(Reno):
+    """Reno that stays in recovery until everything sent before the loss is acknowledged."""
+
+    name = "newreno"
+
+    def on_partial_ack(self, acked_bytes: int, *, flight_bytes: int) -> bool:
+        """Stay in recovery, and retransmit the next hole."""
+        return CongestionControl.on_partial_ack(self, acked_bytes, flight_bytes=flight_bytes)
+
+
+class Tahoe(Reno):
+    """Reno without fast recovery."""
+
+    name = "tahoe"
+
+    def enter_fast_recovery(self, *, flight_bytes: int, now_ns: int) -> bool:
+        """Begin slow start, as after a timeout."""
+        self.on_timeout(flight_bytes=flight_bytes, first=True, now_ns=now_ns)
+        return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.lab.tcp.congestion.newreno import NewReno
+from multitracer.lab.tcp.congestion.reno import NewReno
 
 if TYPE_CHECKING:
     from multitracer.lab.tcp.congestion.base import Acked
