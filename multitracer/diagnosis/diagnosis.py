@@ -320,8 +320,9 @@ class Diagnosis:
         shares = self.limited.shares
         waited_s = sum(row.seconds for row in shares if row.limit is Limit.RECOVERY or row.part is LimitSubtype.REPAIR)
         is_short = waited_s <= _MIN_REPAIR * self.limited.total_s
-        what = "beside what limited it" if is_short else "that explains what was lost and sent again"
-        return f"No known fault was found {what}."
+        if is_short:
+            return "No known fault was found beside what limited it."
+        return "No known fault explains why data were lost and sent again."
 
     def table(self) -> Table:
         """Return the table FINDINGS: one row per finding."""

@@ -68,7 +68,8 @@ _SMALL_MTU_HELP = "ICMP messages that pass, or a smaller MSS at the tunnel: larg
 _FULL_QUEUE_HELP = "an AQM that marks (ECN), or another congestion control: a full queue lost packets"
 _FAILED_PATH_HELP = "finding the part of the path that failed: the log of its router or modem shows why"
 _WRITES_HELP = "a program that writes more, or sooner: TCP could have carried more"
-_OR_BUFFER_HELP = "; or a larger send buffer, if it was full: only the sender's TCP state tells them apart"
+_RECEIVE_BUFFER_HELP = "a larger receive buffer (SO_RCVBUF), or none set, so that the kernel tunes it"
+_OR_BUFFER_HELP = "; or a larger send buffer, if that was full: a recording with the sender's TCP state (ss) shows it"
 _HOST_HELP = "a faster interface of the sender's host (its modem, or the limit that is set on it)"
 ADVICE = tuple(
     Advice(limit, help_, frozenset(needs.split()), part)
@@ -115,9 +116,8 @@ ADVICE = tuple(
         (Limit.RECEIVER_WINDOW, "read-late", None,
          "a receiving program that reads sooner: data waited in its buffer, and a larger one would fill, too"),
         (Limit.RECEIVER_WINDOW, "read-at-once", None,
-         "a larger receive buffer (SO_RCVBUF), or none set, so that the kernel tunes it: the program reads in time"),
-        (Limit.RECEIVER_WINDOW, "", None,
-         "a larger receive buffer (SO_RCVBUF), or none set, so that the kernel tunes it"),
+         f"{_RECEIVE_BUFFER_HELP}; the receiving program reads fast enough"),
+        (Limit.RECEIVER_WINDOW, "", None, _RECEIVE_BUFFER_HELP),
         (Limit.SENDER_BUFFER, "", None,
          "a larger send buffer (SO_SNDBUF), or none set, so that the kernel tunes it"),
         (Limit.APPLICATION, "of-initiator", LimitSubtype.THINK, "a program that sends its data sooner"),
@@ -288,8 +288,10 @@ def _help_of_next(limited: Limited, named: dict[tuple[Limit, bool], float], shar
     (limit, reverse), next_share = next(iter(named.items()), ((Limit.UNKNOWN, False), 0.0))
     if limit is Limit.UNKNOWN or next_share < _AS_LARGE * share:
         return ""
-    rows = (row for row in limited.shares if row.limit is limit)
+    rows = [row for row in limited.shares if row.limit is limit]
     row = next(row for row in rows if limit is Limit.APPLICATION or row.reverse == reverse)
+    if limit is Limit.APPLICATION:  # of one endpoint, as the sentence names it
+        next_share = _by_end(limited, rows)[_noun_of(limited, row)]
     helps = remedy(limit, row.part, _facts_here(facts, limited, row))
     return f"; for {_noun_of(limited, row)} ({percent(next_share, is_short=True)}): {helps}"
 
@@ -630,7 +632,8 @@ def what_happened(limited: Limited, limit: Limit, part: LimitSubtype, changed: F
     if limit is Limit.APPLICATION:
         paused = idle_gaps_s(limited) if part is LimitSubtype.PEER else lengths
         asks = "asked" if limited.transfer.reverse else "answered"
-        return _of_application(part, seconds, paused if len(paused) else lengths, asks=asks)
+        clause = _of_application(part, seconds, paused if len(paused) else lengths, asks=asks)
+        return f"{clause}{_or_buffer(limited)}" if part is LimitSubtype.WRITES else clause
     if limit is Limit.LINK:
         if is_policed(limited):
             return f"a policer let no more through{policed_to(limited)} for {lasted(seconds)}"
@@ -646,7 +649,7 @@ def what_happened(limited: Limited, limit: Limit, part: LimitSubtype, changed: F
         Limit.RECEIVER_WINDOW: f"data in flight filled it for {lasted(seconds)}",
         Limit.SENDER_BUFFER: f"it was full for {lasted(seconds)}{_or_window(limited)}",
         Limit.SLOW_START: f"for {lasted(seconds)} the congestion window was still growing",
-        Limit.CONGESTION_WINDOW: f"it kept data back for {lasted(seconds)}{_though(limited)}",
+        Limit.CONGESTION_WINDOW: f"{_made_small(limited)}it kept data back for {lasted(seconds)}{_though(limited)}",
     }[limit]
 
 
@@ -713,8 +716,20 @@ def _though(limited: Limited) -> str:
     return "" if had_none else " though the path had room"
 
 
+def _made_small(limited: Limited) -> str:
+    """Return words on losses, which make a congestion window small; "" where nothing was sent again."""
+    return "losses had made it small, and " if len(limited.transfer.verdicts) else ""
+
+
 def _or_window(limited: Limited) -> str:
     return ", or the congestion window stood still" if _has_no_state(limited) else ""
+
+
+def _or_buffer(limited: Limited) -> str:
+    """Return words on the send buffer where only packets of one end say, weakly, that the program was idle."""
+    of_writes = (row for row in limited.shares if (row.limit, row.part) == (Limit.APPLICATION, LimitSubtype.WRITES))
+    is_weak = any(row.confidence is Confidence.WEAK for row in of_writes)
+    return ", or its send buffer was full" if is_weak and _has_no_state(limited) else ""
 
 
 def _of_application(part: LimitSubtype, seconds: float, lengths: Array, *, asks: str) -> str:

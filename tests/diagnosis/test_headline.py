@@ -114,7 +114,7 @@ def test_a_full_window_was_read_at_once_only_where_that_was_seen(
     for turn in range(20):
         exchange.data(50.2 + 50 * turn, 4 * turn, count=4)
         exchange.note(100 + 50 * turn, 1, seq=5_001, ack=1_001 + 4 * (turn + 1) * FULL, window=4 * FULL)
-    assert "the program reads in time" in exchange.diagnosed(tmp_path).headline.help
+    assert "the receiving program reads fast enough" in exchange.diagnosed(tmp_path).headline.help
 
 
 def test_where_packets_do_not_part_an_interface_from_a_pacer_the_remedy_names_both(tmp_path: Path) -> None:

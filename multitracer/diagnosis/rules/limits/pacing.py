@@ -9,7 +9,7 @@ import numpy as np
 from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.held import held
 from multitracer.diagnosis.limits.limited import stretches
-from multitracer.diagnosis.limits.names import Limit, Viewpoint
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.units import NS_PER_S, NS_PER_US
 
@@ -46,6 +46,9 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     spans = Spans.of(*np.concatenate([stretches(diagnosis.limited, limit) for limit in _WINDOWS], axis=1))
     if spans.total_ns * diagnosis.transfer.speed < _MIN * diagnosis.limited.total_s * NS_PER_S:
         return
+    by_interface = Spans.of(*stretches(diagnosis.limited, Limit.LINK, LimitSubtype.HOST))
+    if 2 * by_interface.total_ns > spans.total_ns:
+        return  # the sender's own interface spaces them, or a pacer: the row of that limit says so
 
     # the full segments sent for the first time meanwhile; full are the commonest, too: a sender that ran into
     # a path MTU black hole goes on with smaller ones
