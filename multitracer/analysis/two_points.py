@@ -35,6 +35,7 @@ Rules for connections
   may have been translated on the path (NAT): then every connection of the other capture is tried.
 - A packet is identified as in `multitracer.clock.captures.matching`, without addresses. If that finds
   nothing, a router may have rewritten IP identifications (a NAT, "scrub random-id"): then they are not used.
+  Timestamp values are not used where a snap length cut the options of one capture.
 - Scanners send one packet to many ports, so many connections have the same packet. A translated connection
   counts only if it shares most of its packets, and more than any other.
 """
@@ -50,8 +51,8 @@ import numpy as np
 
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import distinct, unwrapped
-from multitracer.captured import Flag
-from multitracer.clock.captures.matching import EXACT, RENUMBERED, among, copies, identities, join, shared
+from multitracer.captured import CaptureMark, Flag
+from multitracer.clock.captures.matching import EXACT, RENUMBERED, UNSTAMPED, among, copies, identities, join, shared
 from multitracer.schemas.tcp import PACKET_PAIRS
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS
@@ -248,13 +249,15 @@ _Named = tuple["Array", "Array"]
 def _matched(sides: _Sides) -> tuple[_Named, _Named, tuple[Array, Array]]:
     """Return the identities of the near packets, those of the far packets, and the index pairs of matches.
 
-    The IP identification is ignored only if the path rewrites it.
+    The IP identification is ignored only if the path rewrites it, timestamps only if a capture lacks them.
     """
     near, far, pairs = _joined(sides, EXACT)
-    if 2 * len(pairs[0]) < min(len(sides[1]), len(sides[3])):
-        renumbered = _joined(sides, RENUMBERED)
-        if len(renumbered[2][0]) > 2 * len(pairs[0]):
-            near, far, pairs = renumbered
+    for fields in (RENUMBERED, UNSTAMPED):
+        if 2 * len(pairs[0]) >= min(len(sides[1]), len(sides[3])):
+            break
+        weaker = _joined(sides, fields)
+        if len(weaker[2][0]) > 2 * len(pairs[0]):
+            near, far, pairs = weaker
     return near, far, _with_alike(sides, near, far, pairs)
 
 
@@ -489,7 +492,8 @@ class Counterparts:
             other = self._translated(connection)
         if other is not None:
             return Counterpart(other, self._is_turned(connection, other))
-        return self._renumbered.of(connection) if self.fields == EXACT else None
+        weaker = (each.of(connection) for each in self._weaker)
+        return next((there for there in weaker if there is not None), None)
 
     def all(self) -> list[tuple[int, Counterpart]]:
         """Return (number in the near capture, counterpart) for each connection that both captures contain."""
@@ -497,8 +501,12 @@ class Counterparts:
         return [(n, there) for n, there in pairs if there is not None]
 
     @cached_property
-    def _renumbered(self) -> Counterparts:
-        return Counterparts(self.near, self.far, RENUMBERED)
+    def _weaker(self) -> list[Counterparts]:
+        """Return the same with weaker identities, if this one has the strongest."""
+        if self.fields != EXACT:
+            return []
+        is_cut = any(has(of.capture.segments["marks"], CaptureMark.HEADER_CUT).any() for of in (self.near, self.far))
+        return [Counterparts(self.near, self.far, each) for each in (RENUMBERED, *([UNSTAMPED] if is_cut else []))]
 
     @cached_property
     def _by_endpoints(self) -> dict[bytes, list[int]]:

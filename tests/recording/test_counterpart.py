@@ -13,8 +13,9 @@ from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
 
 import multitracer as mt
-from multitracer.analysis.two_points import Counterparts
+from multitracer.analysis.two_points import Counterparts, PacketOutcome, compare
 from multitracer.recording.read import read
+from tests.causes.damage import snap
 from tests.conftest import SAMPLES
 from tests.recording.captures import MS, START_NS, Conversation, write_conversations, write_pcap
 
@@ -92,6 +93,28 @@ def test_identifications_written_anew_change_no_answer(sample_session: Path, tmp
     assert not other.segments["ip_id"].equals(one.segments["ip_id"])
     assert other.account().equals(one.account())
     assert other.verdicts().equals(one.verdicts())
+
+
+@pytest.mark.parametrize("host", ["mobile", "fixed"])
+def test_a_capture_whose_options_were_cut_is_of_the_same_connections(
+    sample_session: Path, tmp_path: Path, host: str
+) -> None:
+    """As with `tcpdump -s 54`: no timestamps there, and the same packets were lost between."""
+    folder = shutil.copytree(sample_session, tmp_path / "upload")
+    path = folder / host / "tcp-0.pcap.gz"
+    path.write_bytes(gzip.decompress(path.read_bytes()))
+    snap(path, 54)
+    found = []
+    for each in (sample_session, folder):
+        near, far = (capture.analysis for capture in read(each).captures)
+        there = Counterparts(near, far).of(1)
+        assert there is not None
+        seen = compare(near, 1, far, there.connection, reverse=False, is_turned=there.is_turned)
+        found.append((there, seen.count(PacketOutcome.MATCHED), seen.count(PacketOutcome.LOST)))
+    whole, cut = found
+    assert (cut[0], cut[2]) == (whole[0], whole[2])
+    assert cut[1] == pytest.approx(whole[1], rel=0.001)
+    assert cut[2] > 0
 
 
 def _renumbered(frame: bytes) -> bytes:

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 EXACT = ("ip_id", "seq", "ack", "payload_bytes", "flags", "tsval")
 REWRITTEN = ("ip_id", "seq", "payload_bytes")
 RENUMBERED = ("seq", "ack", "payload_bytes", "flags", "tsval")
+UNSTAMPED = ("ip_id", "seq", "ack", "payload_bytes", "flags")
 """Fields of an identity: EXACT has all of them, REWRITTEN only those that header compression keeps, RENUMBERED all
-except the IP identification."""
+except the IP identification, UNSTAMPED all that a capture still has whose snap length cut the options."""
 
 _UNEXPECTED = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio (Knuth, The Art of Computer Programming 3, 6.4)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64 (Steele, Lea, Flood 2014)
