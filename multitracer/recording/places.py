@@ -8,6 +8,8 @@ Rules of the file
 - The sender's capture is the first one near the sender, else the requested one. The receiver's capture is one
   near the receiver; else one whose place is unknown; else one between the hosts whose round trip to the
   receiver is at most a millisecond.
+- A capture near the sender that lacks many of the bytes that arrived began late, ended early or lost packets: then the
+  one near the receiver tells more.
 """
 
 from __future__ import annotations
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 
 _NO_DISTANCE_NS = NS_PER_MS
 """Maximum round trip to the receiver, in ns, at which a capture counts as made at the receiver: one local link."""
+
+_MOST_OF = 0.9
+"""Minimum part of the bytes captured near the receiver that must be in a capture near the sender: all were sent. Not
+measured."""
 
 OPTIONS = ("mss", "window-scale", "sack", "timestamps")
 """Options of TCP that both SYNs must have to be used, but for the MSS, which has a default."""
@@ -65,6 +71,11 @@ class ConnectionAtPoint:
     def host(self) -> str:
         """Name of the capture point."""
         return self.capture.point.name
+
+    @property
+    def unique_bytes(self) -> int:
+        """Payload of its direction in this capture, each byte counted once."""
+        return int(self.capture.analysis.directions["unique_bytes"][2 * (self.connection - 1) + self.reverse])
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -121,6 +132,9 @@ def places_of(recording: Recording, capture: Capture, connection: int, *, revers
             views.append((other, there.connection, reverse != there.is_turned))
     places = [ConnectionAtPoint(*view, vantage_of(recording, *view[:2], reverse=view[2])) for view in views]
     sender = next((place for place in places if place.vantage is Vantage.NEAR_SENDER), places[0])
+    receiver = next((place for place in places if place.vantage is Vantage.NEAR_RECEIVER), sender)
+    if sender.unique_bytes < _MOST_OF * receiver.unique_bytes:
+        sender = receiver
     others = [replace(place, is_turned=place.reverse != sender.reverse) for place in places if place is not sender]
     if sender.vantage is Vantage.NEAR_RECEIVER:
         return sender, None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import shutil
 import struct
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -10,12 +12,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.causes.damage import cut, lose, snap
-from tests.causes.judge import _in_view
+from tests.causes.judge import _in_view, judge
 from tests.causes.made import MSS, NS, Made
+from tests.causes.test_bundled import RECORDINGS
 from tests.causes.truth import truth
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from tests.causes.judge import Judged
 
 _HEAD = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 96, 101)
 _BYTES = 80
@@ -86,3 +92,47 @@ def test_what_an_end_sees_of_a_transfer_ends_with_its_capture(tmp_path: Path, ho
     unharmed = {view: (_in_view(whole, view) or [])[-1][1] for view in ends}
     cut_view = "sender" if host == "mobile" else "receiver"
     assert ends == unharmed | {cut_view: until_ns}
+
+
+def _damaged(folder: Path, name: str, at: str, how: Callable[[Path], object]) -> tuple[Judged, Judged]:
+    """Return the verdicts on both captures of a bundled recording, before and after one was damaged."""
+    (whole,) = (each for each in RECORDINGS if each.name == name)
+    told = json.loads((whole / "truth" / "truth.json").read_text())
+    copy = shutil.copytree(whole, folder / name)
+    host = "mobile" if told["upload"] == (at == "sender") else "fixed"
+    (capture,) = (copy / "session" / host).glob("tcp-0.pcap*")
+    capture.write_bytes(gzip.decompress(capture.read_bytes()) if capture.suffix == ".gz" else capture.read_bytes())
+    how(capture)
+    verdicts = judge(whole, told, "both"), judge(copy, told, "both")
+    assert verdicts[0] is not None
+    assert verdicts[1] is not None
+    return verdicts[0], verdicts[1]
+
+
+@pytest.mark.parametrize("name", ["1000021-cellular-bulk", "00020-steady-writes", "00010-lossy-answers"])
+def test_where_the_receivers_capture_ends_the_senders_tells_the_rest(tmp_path: Path, name: str) -> None:
+    before, after = _damaged(tmp_path, name, "receiver", lambda capture: cut(capture, 0.4))
+    assert after.answer == before.answer == before.primaries[0]
+    assert after.ours[after.answer] == pytest.approx(before.ours[after.answer], abs=0.05)
+
+
+@pytest.mark.parametrize("name", ["00053-outage-data", "00140-small-rcvbuf", "3000020-posts-read-slowly"])
+def test_where_the_senders_capture_ends_early_the_receivers_tells_all(tmp_path: Path, name: str) -> None:
+    before, after = _damaged(tmp_path, name, "sender", lambda capture: cut(capture, 0.4))
+    assert after.answer == before.answer == before.primaries[0]
+    assert after.ours[after.answer] == pytest.approx(before.ours[after.answer], abs=0.1)
+
+
+@pytest.mark.parametrize("name", ["00004-policer", "00140-small-rcvbuf", "00195-ecn"])
+def test_what_the_receivers_capture_lacks_was_not_lost_if_it_was_acknowledged(tmp_path: Path, name: str) -> None:
+    before, after = _damaged(tmp_path, name, "receiver", lambda capture: lose(capture, 0.04, run=5, seed=1))
+    assert after.findings == before.findings
+    assert "random-loss" not in after.findings
+    assert after.ours == pytest.approx(before.ours, abs=0.05)
+
+
+@pytest.mark.parametrize("name", ["00100-slow-reader", "00140-small-rcvbuf"])
+def test_the_scale_of_the_window_is_known_if_one_capture_has_the_option(tmp_path: Path, name: str) -> None:
+    before, after = _damaged(tmp_path, name, "sender", lambda capture: snap(capture, 52))
+    assert after.answer == before.answer == "receiver-window"
+    assert after.ours[after.answer] == pytest.approx(before.ours[after.answer], abs=0.1)

@@ -21,10 +21,11 @@ from multitracer.diagnosis.limits.observed import (
     DelaySamples,
     Observed,
     Sends,
+    scaled_windows,
     sent_by_stamps,
     stamp_lag_ns,
     weak_limits,
-    window_scale_by,
+    window_scale,
 )
 from multitracer.diagnosis.packets.dead_times import dead_times
 from multitracer.diagnosis.packets.losses import carried
@@ -177,11 +178,11 @@ def answers_of(transfer: Transfer, time: Array) -> Answers:
     sacked = table["flight_bytes"][rows] - table["flight_sack_bytes"][rows]
     sacked[payload != 0] = 0
     delivered = np.maximum.accumulate(ack + sacked) if sacked.any() else ack
-    window = table["window_bytes"][rows]
+    window = scaled_windows(transfer, rows)
 
     # by what was sent only the least scale is known: by it the windows of a chat are hardly larger than its
     # messages, and would seem full
-    by = window_scale_by(transfer)
+    by = window_scale(transfer).by
     is_scaled = np.full(len(window), by is not WindowScaleBy.UNKNOWN)
     if by is WindowScaleBy.SENT and len(payload) and (payload > 0).mean() >= _ASKING:
         minimum = _MIN_GUESSED * (offered_bytes(transfer) or _DEFAULT_MSS_BYTES)
@@ -325,20 +326,60 @@ def _delays(
 
     With both captures and related clocks the delay is the one-way delay of each segment, else its round trip.
     """
+    one_way = None if segments is None else _one_way(transfer, sends, segments)
+    if one_way is None:
+        return _round_trips(transfer, answers, sends, handshake_ns, full)
     analysis, connection = transfer.at_sender.capture.analysis, transfer.at_sender.connection
-    pairs, receiver, time = transfer.data_pairs, transfer.receiver, transfer.time_ns
-    if pairs is not None and receiver is not None and segments is not None:
-        known = indexes(segments.closes & np.isin(segments.row, sends.row))
-        row, came = segments.row[known], transfer.came_ns
-        if len(known):
-            # the least way of what came through before the first data
-            both = (pairs.table["outcome"] == PacketOutcome.MATCHED) & (pairs.sent != NA)
-            both &= (pairs.arrived != NA) & (pairs.sent < sends.row[0])
-            early = came[pairs.arrived[both]] - time[pairs.sent[both]]
-            unloaded_ns = int(early.min()) if len(early) else None
-            way = came[segments.arrived[known]] - time[row]
-            one_way = DelaySamples(time[row], way, places(sends.row, row), unloaded_ns)
-            return one_way, analysis.shortest_rtt_ns(connection, reverse=bool(transfer.reverse))
+    shortest = analysis.shortest_rtt_ns(connection, reverse=bool(transfer.reverse))
+    if max(int(one_way.place[0]), len(sends) - 1 - int(one_way.place[-1])) < _ENOUGH:
+        return one_way, shortest
+    round_trips, _ = _round_trips(transfer, answers, sends, handshake_ns, full)
+    of_sends = np.isin(round_trips.time_ns, sends.time_ns) & (round_trips.place < len(sends))  # not of probes
+    return _completed(one_way, round_trips.where(of_sends)), shortest
+
+
+def _one_way(transfer: Transfer, sends: Sends, segments: WireSegments) -> DelaySamples | None:
+    """Return the one-way delay of each segment in both captures; None without one."""
+    pairs, time, came = transfer.data_pairs, transfer.time_ns, transfer.came_ns
+    known = indexes(segments.closes & np.isin(segments.row, sends.row))
+    if pairs is None or transfer.receiver is None or not len(known):
+        return None
+    row = segments.row[known]
+    # the least way of what came through before the first data
+    both = (pairs.table["outcome"] == PacketOutcome.MATCHED) & (pairs.sent != NA)
+    both &= (pairs.arrived != NA) & (pairs.sent < sends.row[0])
+    early = came[pairs.arrived[both]] - time[pairs.sent[both]]
+    unloaded_ns = int(early.min()) if len(early) else None
+    way = came[segments.arrived[known]] - time[row]
+    return DelaySamples(time[row], way, places(sends.row, row), unloaded_ns)
+
+
+def _completed(one_way: DelaySamples, round_trips: DelaySamples) -> DelaySamples:
+    """Return one-way delays, and round trips for what was sent before and after these.
+
+    The receiver's capture began late or ended early. The constant between both is that of the segments that have both.
+    """
+    _, mine, theirs = np.intersect1d(one_way.place, round_trips.place, return_indices=True)
+    if not len(mine):
+        return one_way
+    shift_ns = int(np.median(round_trips.way_ns[theirs] - one_way.way_ns[mine]))
+    before, after = round_trips.place < one_way.place[0], round_trips.place > one_way.place[-1]
+    parts = [round_trips.where(before), one_way, round_trips.where(after)]
+    way = [part.way_ns - (0 if part is one_way else shift_ns) for part in parts]
+    return DelaySamples(
+        np.concatenate([part.time_ns for part in parts]),
+        np.concatenate(way),
+        np.concatenate([part.place for part in parts]),
+        one_way.unloaded_ns,
+    )
+
+
+def _round_trips(
+    transfer: Transfer, answers: Answers, sends: Sends, handshake_ns: int | None, full: int
+) -> tuple[DelaySamples, int | None]:
+    """Return the round trip of each segment less what its ACK took, and the shortest round trip."""
+    analysis, connection = transfer.at_sender.capture.analysis, transfer.at_sender.connection
+    time = transfer.time_ns
     samples = analysis.rtt_samples(connection)
     mine = indexes((samples["reverse"] == transfer.reverse) & (samples["rtt_ns"] > 0))
     rtt = samples["rtt_ns"][mine]

@@ -16,7 +16,7 @@ import numpy as np
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import distinct, indexes, places, repeated, taken, unwrapped
 from multitracer.analysis.ranges import merged
-from multitracer.captured import CaptureMark
+from multitracer.captured import CaptureMark, Flag
 from multitracer.diagnosis.limits.names import Limit, Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.packets.policing import Policing
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.packets.packet_delays import WireSegments
     from multitracer.diagnosis.packets.policing import Policer
     from multitracer.diagnosis.packets.requests import Requests
+    from multitracer.recording.places import ConnectionAtPoint
     from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array, Table
 
@@ -335,16 +336,42 @@ def weak_limits(
     weak = set()
     if view in (Viewpoint.SENDER, Viewpoint.SENDER_STATE) and not are_stamped:
         weak.add(Limit.LINK)
-    if window_scale_by(transfer) is not WindowScaleBy.SYN:
+    if window_scale(transfer).by is not WindowScaleBy.SYN:
         weak.add(Limit.RECEIVER_WINDOW)
     return frozenset(weak)
 
 
-def window_scale_by(transfer: Transfer) -> WindowScaleBy:
-    """Return how the scale of the receiver's window is known (announced, inferred, unknown)."""
-    directions = transfer.at_sender.capture.analysis.directions
-    receiver = 2 * (transfer.at_sender.connection - 1) + (not transfer.reverse)
-    return WindowScaleBy(int(directions["window_shift_by"][receiver]))
+class WindowScale(NamedTuple):
+    """The scale of the receiver's window."""
+
+    by: WindowScaleBy
+    """How it is known: announced, inferred, unknown."""
+    shift: int
+    """Bits by which windows are scaled."""
+
+
+def window_scale(transfer: Transfer) -> WindowScale:
+    """Return the scale of the receiver's window; where a snap length cut its option off, the other capture has it."""
+    here = _scale_at(transfer.at_sender)
+    if here.by is WindowScaleBy.SYN or transfer.at_receiver is None:
+        return here
+    there = _scale_at(transfer.at_receiver)
+    return there if there.by is WindowScaleBy.SYN else here
+
+
+def _scale_at(place: ConnectionAtPoint) -> WindowScale:
+    directions = place.capture.analysis.directions
+    receiver = 2 * (place.connection - 1) + (not place.reverse)
+    by, shift = (int(directions[name][receiver]) for name in ("window_shift_by", "window_shift"))
+    return WindowScale(WindowScaleBy(by), shift)
+
+
+def scaled_windows(transfer: Transfer, rows: Array) -> Array:
+    """Return the windows in rows of the receiver, by `window_scale`: int64, bytes; those of a SYN are never scaled."""
+    window = transfer.sender["window_bytes"][rows].astype(np.int64)
+    shown, true = _scale_at(transfer.at_sender).shift, window_scale(transfer).shift
+    is_syn = has(transfer.sender["flags"][rows], Flag.SYN)
+    return np.where(is_syn | (shown == true), window, window >> shown << true)
 
 
 def not_captured(seen: Observed) -> Spans:

@@ -72,7 +72,8 @@ class _Chunks(NamedTuple):
 def wire_segments(transfer: Transfer, full_bytes: int, offered_bytes: int | None) -> WireSegments:
     """Return the data segments as they were on the wire; packets that offload joined are split again.
 
-    If no capture shows arrivals, the segments are those of the sender's capture.
+    If no capture shows arrivals, the segments are those of the sender's capture. A segment that was acknowledged and
+    never sent again was not lost: the receiver's capture lacks it.
 
     Parameters
     ----------
@@ -105,13 +106,28 @@ def wire_segments(transfer: Transfer, full_bytes: int, offered_bytes: int | None
         joined |= transfer.payload_bytes > offered_bytes
     if not joined.any():
         came = np.where(outcome[rows] == PacketOutcome.MATCHED, arrived[rows], NA)
-        return WireSegments(rows, payload, came, came != NA, outcome[rows] == PacketOutcome.LOST)
+        first = table["seq_bytes"][rows].astype(np.int64)
+        lost = (outcome[rows] == PacketOutcome.LOST) & ~_surely_came(transfer, first, first + payload)
+        return WireSegments(rows, payload, came, came != NA, lost)
     chunks = _cut(table, rows, np.where(joined, full_bytes, np.iinfo(np.int32).max))
     exact = outcome[chunks.row] == PacketOutcome.MATCHED
     came = np.where(exact, arrived[chunks.row], _by_bytes(transfer, chunks, pairs))
     lost = (came == NA) & (outcome[chunks.row] != PacketOutcome.NOT_COVERED)
+    lost &= ~_surely_came(transfer, chunks.begin, chunks.end)
     closes = (came != NA) & np.append(came[1:] != came[:-1], True)[: len(came)]
     return WireSegments(chunks.row, chunks.end - chunks.begin, came, closes, lost)
+
+
+def _surely_came(transfer: Transfer, begin: Array, end: Array) -> Array:
+    """Return for each segment from byte `begin` to `end` whether it was acknowledged and sent only once: bool."""
+    table, rows = transfer.sender, transfer.data
+    acked = table["ack_bytes"][transfer.acks]
+    first = table["seq_bytes"][rows].astype(np.int64)
+    firsts, ends = np.sort(first), np.sort(first + table["payload_bytes"][rows])
+    single = end > begin
+    for byte in (begin, end - 1):  # how many segments hold it
+        single &= np.searchsorted(firsts, byte, side="right") - np.searchsorted(ends, byte, side="right") == 1
+    return np.asarray(single & (end <= acked.max(initial=0)))
 
 
 def _cut(table: Table, rows: Array, full_bytes: Array) -> _Chunks:
