@@ -38,7 +38,7 @@ _LEAST_SILENCE_S = 0.3
 _DELAYED_NS = 20_000_000
 """Half of the least time for which Linux delays an ACK."""
 _MIN_PACKETS, _LASTS_NS, _MUCH_OF_A_RATE = 50, 700_000_000, 1.5
-"""On both sides of a step of the rate; less is slight."""
+"""On both sides of a step of the rate, and without others for the second; less is slight."""
 _MIN_SHARED = 0.1
 """Of what the link could carry, that others sent."""
 _EMPTY_OF_A_STEP, _MIN_AROUND = 0.1, 8
@@ -289,7 +289,8 @@ def _path_change(t: Transfer) -> bool | None:
 def _competing(t: Transfer, intervals: list[Interval]) -> bool | None:
     """Return whether others had a good part of the link while ours waited, or there were none.
 
-    In a fair queue small flows pass: where ours never waited, the others are nothing that can be seen.
+    In a fair queue small flows pass: where ours never waited, the others are nothing that can be seen. Nor are those
+    who were there all the time, like a slower link.
     """
     crosses = t.data_link.numbers("cross")
     if not crosses:
@@ -299,6 +300,8 @@ def _competing(t: Transfer, intervals: list[Interval]) -> bool | None:
     begin, end, rate, _, on, off = crosses[0]
     busy = min(end + t.zero_ns, t.end_ns) - max(begin + t.zero_ns, t.begin_ns)
     duty = on / (on + off) if on + off else 1.0
+    if t.end_ns - t.begin_ns - duty * busy < _LASTS_NS:
+        return None
     theirs = rate * duty * busy / (t.data_link.numbers("step")[0][1] * (t.end_ns - t.begin_ns))
     return _amount(theirs, minimum=_MIN_SHARED, none=0.0)
 

@@ -103,6 +103,8 @@ def test_others_count_by_their_share_of_the_link(tmp_path: Path) -> None:
     assert _link(tmp_path / "many", others)["competing-traffic"] is True
     others[3] = 600_000
     assert "competing-traffic" not in _link(tmp_path / "few", others)
+    always: list[int | str] = ["cross", 100_000_000, 9_000_000_000, 6_000_000, 1500, 0, 0]
+    assert "competing-traffic" not in _link(tmp_path / "always", always)
 
 
 def test_others_that_ours_never_waited_for_may_be_told_or_not(tmp_path: Path) -> None:
