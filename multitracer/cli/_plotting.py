@@ -14,7 +14,7 @@ from multitracer.cli._options import Wish
 from multitracer.cli._reading import axis_bounds_ns
 from multitracer.errors import InputError
 from multitracer.figures.drive_figure import drive_figure, drive_panels, figure_over_distance, over_distance
-from multitracer.figures.marks import FigureMark, Fit
+from multitracer.figures.marks import TREND_ROLES, FigureMark, Fit
 from multitracer.figures.stack import axis_origin_ns
 from multitracer.figures.stacked import OFFSET_BYTES, StackedView, missing, stacked, stacked_panels
 
@@ -109,7 +109,7 @@ def plot_stacked(plot: Plot, wish: Wish) -> go.Figure:
         why = f": {transfer.without_link}" if transfer.without_link else ""
         warn(f"this recording has no series {pattern!r}{why}")
     if wish.trends:
-        plot.notes += [s.label for panel in panels for s in panel.series if s.role == "trend"]
+        plot.notes += [s.label for panel in panels for s in panel.series if s.role in TREND_ROLES]
     warn_if_empty(any(panel.drawn for panel in panels if not panel.shades))
     if wish.distance:
         return _over_distance(plot, panels)

@@ -7,6 +7,7 @@ trendline is a least-squares line whose slope is a throughput.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -81,7 +82,7 @@ def _frame(panel: Panel, mark: FigureMark, origin_ns: int) -> dict[str, object] 
 
     Bounds, such as windows, do not count.
     """
-    inside = [s.between(mark.from_ns, mark.to_ns) for s in panel.drawn if not s.bound and s.role != "trend"]
+    inside = [s.between(mark.from_ns, mark.to_ns) for s in panel.drawn if not s.bound and s.role not in TREND_ROLES]
     values = [column for s in inside for column in (s.value, s.until) if column is not None and len(column)]
     if not values:
         return None
@@ -96,6 +97,8 @@ def _frame(panel: Panel, mark: FigureMark, origin_ns: int) -> dict[str, object] 
 
 _WITH_TREND = frozenset({"data", "received", "link_data"})
 """Roles that have a trendline by default: one role of each group."""
+TREND_ROLES = ("trend", "trend_2", "trend_3", "trend_4")
+"""Roles of the trendlines of a figure in order: each has another dash, and the fifth is as the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +153,7 @@ def add_trends(
     for fit in fits or ():
         labelled = next((each for each in counted if each[1].label == fit.label), None)
         if labelled is None:
-            there = ", ".join(series.label for _, series in counted if series.role != "trend") or "none"
+            there = ", ".join(series.label for _, series in counted if series.role not in TREND_ROLES) or "none"
             raise InputError(
                 f"trend: the figure draws no series {fit.label!r} in bytes; the series in bytes are {there}"
             )
@@ -163,7 +166,7 @@ def add_trends(
         if not len(within) or within.time_ns[0] == within.time_ns[-1]:
             raise InputError(f"{name}: cannot fit a line to fewer than two points; choose a longer interval")
         fitted.append((panel, within, name))
-    for panel, points, name in fitted:  # each over the whole view
+    for (panel, points, name), role in zip(fitted, cycle(TREND_ROLES), strict=False):  # each over the whole view
         line = trendline(points.time_ns, points.value)
         begin = line.begin_ns if from_ns is None else max(line.begin_ns, from_ns)
         end = line.end_ns if to_ns is None else min(line.end_ns, to_ns)
@@ -171,4 +174,4 @@ def add_trends(
         value = np.rint([line.at(int(ns)) for ns in edges]).astype(np.int64)
         doc = f"least-squares line through {line.points:,} points of {points.label}; its slope is a throughput"
         label = f"{name}: {line.slope_per_s:,.0f} B/s"
-        panel.series.append(Series(label, "trend", edges, value, doc=doc))
+        panel.series.append(Series(label, role, edges, value, doc=doc))

@@ -46,6 +46,13 @@ def test_no_slope_is_printed_unasked(folder: Path, tmp_path: Path) -> None:
     assert sum("trend" in name for name in names(tmp_path / "f.json")) == 3
 
 
+def test_the_trendlines_of_a_figure_have_different_dashes(folder: Path, tmp_path: Path) -> None:
+    call("plot", folder, "-o", "f.json")
+    drawn = json.loads((tmp_path / "f.json").read_text("utf-8"))["data"]
+    dashes = [trace["line"]["dash"] for trace in drawn if "trend" in (trace.get("name") or "")]
+    assert dashes == ["dash", "dot", "dashdot"]
+
+
 def test_chosen_series_and_those_that_are_missing(folder: Path, tmp_path: Path) -> None:
     done = call("plot", folder, "-o", "f.json", "--series", "RlpSnd_x*", "--series", "RlpSnd_rst")
     assert set(names(tmp_path / "f.json")) == {"RlpSnd_xoff", "RlpSnd_xon"}
