@@ -486,7 +486,10 @@ class CdpdLink:
         reverse = ReverseChannel(config.access, times, remembers_ns=config.report_ns)
         CdpdCell(reverse, config.cell, config.access, agenda=agenda, seed=self._seed)
         of = config.outages
-        hops = Chance("hop", of.hop_every_ns, of.hop_min_ns, of.hop_max_ns)
+        hops = (
+            Chance("hop", of.hop_every_ns, of.hop_min_ns, of.hop_max_ns),
+            Chance("hop", of.planned_hop_every_ns, of.planned_hop_min_ns, of.planned_hop_max_ns, is_planned=True),
+        )
         return CdpdChannelState(
             config=config,
             times=times,
@@ -494,7 +497,7 @@ class CdpdLink:
             reverse=reverse,
             forward=ForwardChannel(times, agenda, journal),
             journal=journal,
-            hops=OutageProcess([hops], agenda=agenda, seed=self._seed, changed=self._hop),
+            hops=OutageProcess(hops, agenda=agenda, seed=self._seed, changed=self._hop),
             deliver=lambda host, packet: self._out.append(LinkDelivery(host, packet)),
             outage_ended=self._outage_ended,
         )

@@ -150,11 +150,18 @@ class OutageConfig:
     """Outages of the channel; intervals are exponential, and a mean interval of 0 means never."""
 
     hop_every_ns: int = 600 * NS_PER_S
-    """Mean interval of channel hops, planned by a timer or forced by a voice call (paper 001; the interval is our
-    choice)."""
+    """Mean interval of forced channel hops: a voice call takes the channel (paper 001; the interval is our choice)."""
     hop_min_ns: int = 1 * NS_PER_S
     hop_max_ns: int = 10 * NS_PER_S
     """Maximum search time for the new channel; it is uniform from 1 s to this (from memory: 10 s)."""
+    planned_hop_every_ns: int = 0
+    """Interval of planned hops: the base station has sent for this time, which the operator sets (paper 001, without a
+    value).
+
+    The interval is always the same, from the end of one planned hop to the next; 0: there are none (our choice)."""
+    planned_hop_min_ns: int = NS_PER_S // 2
+    planned_hop_max_ns: int = 2 * NS_PER_S
+    """Maximum search time after a planned hop, uniform (our choice: the base station says where it goes)."""
     ejection_every_ns: int = 1_800 * NS_PER_S
     """Mean interval of ejections: the modem must scan a wide range (paper 000: the peaks of the RTT; the interval is
     our choice)."""
@@ -170,6 +177,7 @@ class OutageConfig:
     def __post_init__(self) -> None:
         for minimum, most in (
             (self.hop_min_ns, self.hop_max_ns),
+            (self.planned_hop_min_ns, self.planned_hop_max_ns),
             (self.ejection_min_ns, self.ejection_max_ns),
             (self.blackout_min_ns, self.blackout_max_ns),
         ):
@@ -177,7 +185,8 @@ class OutageConfig:
                 raise LocalProtocolError(
                     "CDPD outages: the durations must be above 0 s, and the minimum must not be above the maximum"
                 )
-        if min(self.hop_every_ns, self.ejection_every_ns, self.blackout_every_ns) < 0:
+        every_ns = self.hop_every_ns, self.planned_hop_every_ns, self.ejection_every_ns, self.blackout_every_ns
+        if min(every_ns) < 0:
             raise LocalProtocolError(
                 "CDPD outages: each mean interval must be at least 0 s; 0 means that no outage occurs"
             )

@@ -153,6 +153,21 @@ def test_an_ejection_befalls_one_mobile_and_a_hop_all() -> None:
     assert len({tuple(spans[host]) for host in spans}) == 4
 
 
+def test_planned_hops_come_at_even_intervals_and_forced_ones_between() -> None:
+    """Paper 001 has both: after a time that the operator sets, and when a voice call takes the channel."""
+    every_ns, search_ns = 60 * NS_PER_S, 2 * NS_PER_S
+    planned = replace(NO_OUTAGES, planned_hop_every_ns=every_ns)
+    hops = {}
+    for name, outages in (("planned", planned), ("both", replace(planned, hop_every_ns=100 * NS_PER_S))):
+        fates = full(CdpdLink(replace(plain(2), outages=outages), seed=1), down(2), seconds=600)
+        hops[name] = [event.time_ns for event in of_kind(OutageStarted, fates.events["fixed"])]
+    waits_ns = [after - before for before, after in pairwise([0, *hops["planned"]])]
+    assert len(waits_ns) == 9
+    assert waits_ns[0] == every_ns
+    assert all(every_ns < wait_ns <= every_ns + search_ns for wait_ns in waits_ns[1:])
+    assert set(hops["planned"]) < set(hops["both"])
+
+
 @pytest.mark.parametrize("config", [replace(MDLP, mobiles=3), plain(3)])
 def test_the_position_of_a_frame_tells_whose_it_is(config: CdpdConfig) -> None:
     fates = full(CdpdLink(config, seed=1), [*down(3), *up(3)], seconds=30)

@@ -206,6 +206,8 @@ def test_an_agenda_keeps_time_and_order() -> None:
         (CellConfig, {"busy_percent": 80, "spread_percent": 20}),
         (CellConfig, {"mean_blocks": 0.5}),
         (OutageConfig, {"hop_min_ns": 0}),
+        (OutageConfig, {"planned_hop_min_ns": 3 * NS_PER_S}),
+        (OutageConfig, {"planned_hop_every_ns": -1}),
         (OutageConfig, {"blackout_every_ns": -1}),
     ],
 )

@@ -28,6 +28,8 @@ class Chance(NamedTuple):
     max_ns: int
     is_log: bool = False
     """Whether the logarithm of the duration is uniform, instead of the duration."""
+    is_planned: bool = False
+    """Whether the interval is always the same, from the end of an outage on, instead of random."""
 
 
 class OutageProcess:
@@ -51,7 +53,8 @@ class OutageProcess:
         self._active: list[OutageKind] = []
         for chance in chances:
             if chance.every_ns > 0:
-                self._plan(0, chance, Random(f"{seed} {chance.kind}"))
+                planned = " planned" * chance.is_planned  # two kinds of hops do not share random numbers
+                self._plan(0, chance, Random(f"{seed} {chance.kind}{planned}"))
 
     def _plan(self, now_ns: int, chance: Chance, luck: Random) -> None:
         def come(then_ns: int) -> None:
@@ -59,7 +62,8 @@ class OutageProcess:
             self.begin(then_ns, chance.kind, lasts_ns)
             self._plan(then_ns + lasts_ns, chance, luck)
 
-        self._agenda.at(now_ns + round(luck.expovariate(1 / chance.every_ns)), come)
+        wait_ns = chance.every_ns if chance.is_planned else round(luck.expovariate(1 / chance.every_ns))
+        self._agenda.at(now_ns + wait_ns, come)
 
     def begin(self, now_ns: int, kind: OutageKind, lasts_ns: int) -> None:
         """Begin an outage of this kind now; it ends after `lasts_ns`."""
