@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from multitracer.lab.rig.radios import RigRadio
     from multitracer.lab.scenario.radio import ReceivedPower
     from multitracer.lab.simulator.comparison import TransportResults
+    from multitracer.lab.simulator.tables import TableCell
     from multitracer.tables import Array
 
 
@@ -75,7 +76,7 @@ def _figure(name: str, theme: ThemeName) -> tuple[str, go.Figure]:
     if Path(name).is_dir():
         received, transfer = _session(Path(name))
     else:
-        received = read_power(Path(name)) if name.endswith(".csv") else power_of(name)
+        received = read_power(Path(name)) if name.endswith((".csv", ".tcl")) else power_of(name)
     channel = received.channel
     figure = power_figure(
         received.name,
@@ -91,6 +92,7 @@ def _figure(name: str, theme: ThemeName) -> tuple[str, go.Figure]:
 def _session(folder: Path) -> tuple[ReceivedPower, PowerTransfer]:
     """Return the radio of a run in virtual time, and its transfer with times since the start of the radio."""
     from multitracer.api.session import open as open_session
+    from multitracer.lab.scenario.library import load_scenario
     from multitracer.lab.scenario.radio import power_of, repeated
     from multitracer.lab.scenario.session_folder import run_ns
     from multitracer.manifest import read_manifest
@@ -103,10 +105,11 @@ def _session(folder: Path) -> tuple[ReceivedPower, PowerTransfer]:
         )
     received = repeated(power_of(str(scenario), seed=manifest.variables.seed), run_ns(folder))
     series = open_session(str(folder)).series()
-    return received._replace(name=manifest.name), _transfer(series, manifest.created_ns)
+    packet_bytes = load_scenario(str(scenario)).payload_bytes
+    return received._replace(name=manifest.name), _transfer(series, manifest.created_ns, packet_bytes)
 
 
-def _transfer(series: dict[str, pd.DataFrame], origin_ns: int) -> PowerTransfer:
+def _transfer(series: dict[str, pd.DataFrame], origin_ns: int, packet_bytes: int) -> PowerTransfer:
     import numpy as np
 
     from multitracer.figures.power_figure import PowerTransfer
@@ -118,7 +121,8 @@ def _transfer(series: dict[str, pd.DataFrame], origin_ns: int) -> PowerTransfer:
         time_ns = frame["time_ns"].to_numpy(dtype="datetime64[ns]").astype(np.int64)
         return time_ns - origin_ns, frame["value"].to_numpy(dtype=np.int64)
 
-    return PowerTransfer(*columns("TcpSnd_data"), *columns("TcpRcv_data"), *columns("TcpSnd_cwnd"))
+    sent, arrived, window = map(columns, ("TcpSnd_data", "TcpRcv_data", "TcpSnd_cwnd"))
+    return PowerTransfer(*sent, *arrived, *window, packet_bytes)
 
 
 _KILO = 1_000
@@ -200,3 +204,34 @@ def _lines(compared: Sequence[TransportResults]) -> Iterator[tuple[object, ...]]
             numbers = (getattr(outcome, measure) for measure in MEASURES)
             rounded = (round(n, 6) if isinstance(n, float) else n for n in numbers)
             yield (each.transport, outcome.seed, *("" if n is None else n for n in rounded))
+
+
+# A table of a paper: rows are quantities, columns are scenarios, as paper 002 prints its Table I.
+
+
+def show_table(sheet: Page, cells: Sequence[TableCell]) -> None:
+    """Print a table of a paper: in each cell our value, and in parentheses the paper's."""
+    scenarios = list(dict.fromkeys(cell.scenario for cell in cells))
+    by_place = {(cell.quantity, cell.scenario): cell for cell in cells}
+    quantities = list(dict.fromkeys(cell.quantity for cell in cells))
+    rows = [(quantity, *(_cell(by_place[quantity, scenario]) for scenario in scenarios)) for quantity in quantities]
+    sheet.table(("", *scenarios), rows, right=range(1, 1 + len(scenarios)))
+    sheet.line("in parentheses: the value of the paper")
+
+
+def _cell(cell: TableCell) -> str:
+    value = "-" if cell.value is None else f"{cell.value:.{_DIGITS.get(cell.quantity, 0)}f}"
+    return value if cell.paper is None else f"{value} ({cell.paper:g})"
+
+
+_DIGITS = {"T_d, %": 1, "T_f, s": 2}
+"""Decimals of a quantity; the others have none."""
+
+
+def write_cells(stream: TextIO, cells: Sequence[TableCell]) -> None:
+    """Write a CSV line for each cell; a missing number is an empty cell."""
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(("scenario", "quantity", "value", "paper"))
+    for cell in cells:
+        numbers = ("" if number is None else f"{number:.6g}" for number in (cell.value, cell.paper))
+        writer.writerow((cell.scenario, cell.quantity, *numbers))

@@ -72,7 +72,9 @@ def doctor() -> None:
 @command.command(
     "channel",
     epilog=examples(
-        "multitracer testbed channel ray-1 -o power.csv", "multitracer testbed channel ray-4 --seed 7 --threshold=-69"
+        "multitracer testbed channel ray-1 -o power.csv",
+        "multitracer testbed channel ray-4 --seed 7 --threshold=-69",
+        "multitracer testbed channel ray-2 --status status.csv --ns2 link.tcl",
     ),
 )
 @click.argument("scenario", metavar="NAME|FILE.toml")
@@ -85,6 +87,18 @@ def doctor() -> None:
     help="CSV file to write. The file has the columns time_s and power_dbm, and one line for each time step.",
 )
 @click.option(
+    "--status",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a link-status file: a CSV line for each time at which the link goes up or down.",
+)
+@click.option(
+    "--ns2",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the same as commands for ns-2 (rtmodel-at), for a script with the variables ns, n0 and n1.",
+)
+@click.option(
     "--seed", type=click.IntRange(min=0), metavar="N", help="Random seed of the radio. Default: from the scenario."
 )
 @click.option(
@@ -94,25 +108,33 @@ def doctor() -> None:
     help="The link is down below this received power, in dBm. Default: from the scenario.",
 )
 @common_options
-def channel(scenario: str, path: Path | None, seed: int | None, threshold: float | None) -> None:
+def channel(  # one for each option
+    scenario: str, path: Path | None, status: Path | None, ns2: Path | None, seed: int | None, threshold: float | None
+) -> None:
     """Compute the received power of a scenario's ray-traced radio, and its fades.
 
     The command prints number and duration of the fades, in which the power is below the threshold and the link is down.
+
+    A scenario of your own can name each of the three files: `power = "FILE"` in its table [link].
     """
     from multitracer.cli._output import check_output, page, replacing
     from multitracer.cli._testbed import channel_facts
     from multitracer.lab.scenario.radio import power_of
 
-    if path is not None:
-        check_output(str(path), [scenario])
+    for target in (path, status, ns2):
+        if target is not None:
+            check_output(str(target), [scenario])
     received = power_of(scenario, seed=seed, threshold_dbm=threshold)
     sheet = page()
     sheet.line(f"{received.name}, seed {received.seed}")
     sheet.facts(channel_facts(received))
-    if path is not None:
-        with replacing(str(path)) as temporary:
-            temporary.write_text(received.text(), "utf-8")
-        sheet.line(f"written to {path}")
+    times = received.status
+    assert times is not None  # a link of kind "switched" has a threshold
+    for target, text in ((path, received.text), (status, times.text), (ns2, times.ns2_commands)):
+        if target is not None:
+            with replacing(str(target)) as temporary:
+                temporary.write_text(text(), "utf-8")
+            sheet.line(f"written to {target}")
 
 
 @command.command(
@@ -323,6 +345,69 @@ def compare_transports(  # noqa: PLR0913, PLR0917  # one for each option
         figure = transports_figure(compared, title=title)
         with replacing(output) as temporary:
             write(figure, temporary, title=title, theme="light", as_json=output.endswith(".json"))
+
+
+@command.command(
+    "table",
+    epilog=examples(
+        "multitracer testbed table ray",
+        "multitracer testbed table ray --stated",
+        "multitracer testbed table ray --transport vegas --thresholds 2,8,64 --csv table.csv",
+    ),
+)
+@click.argument("name", metavar="ray", type=click.Choice(["ray"]))
+@click.option(
+    "--stated",
+    is_flag=True,
+    help="Use the scenarios with the wording of the paper (ray-1-stated to ray-5-stated), not the calibrated ones.",
+)
+@click.option("--transport", default="tahoe", show_default=True, metavar="NAME", help="Transport of all runs.")
+@click.option(
+    "--thresholds",
+    default="8,16,32",
+    show_default=True,
+    metavar="N,N,…",
+    help="First slow-start thresholds, in packets, separated by commas.",
+)
+@click.option("--csv", "table", metavar="FILE", help="Write the table as CSV: scenario, quantity, value, paper.")
+@common_options
+def paper_table(name: str, stated: bool, transport: str, thresholds: str, table: str | None) -> None:
+    """Show a table of a paper, with our value and the paper's value in each cell.
+
+    ray is Table I of paper 002: time down (T_d), number (N_f) and mean duration (T_f) of the fades of ray-1 to ray-5,
+    and the mean rate (R) of complete packets in kB/s. The runs are in virtual time.
+    """
+    from multitracer.cli._output import check_output, page, text_output
+    from multitracer.cli._testbed import counted, show_table, write_cells
+    from multitracer.lab.simulator.tables import RAY_PAPER, ray_table
+
+    del name
+    packets = _packets(thresholds)
+    check_output(table, [])
+    cells = []
+    with counted(len(RAY_PAPER) * len(packets)) as progress:
+        for cell in ray_table(stated=stated, transport=transport, thresholds=packets):
+            cells.append(cell)
+            progress(sum(each.quantity.startswith("R ") for each in cells))
+    show_table(page(), cells)
+    if table is not None:
+        with text_output(table) as stream:
+            write_cells(stream, cells)
+
+
+_MOST_PACKETS = 1_000_000
+"""Maximum first slow-start threshold, in packets; far above each window."""
+
+
+def _packets(text: str) -> list[int]:
+    """Return the numbers of packets in an option's text."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words or not all(word.isascii() and word.isdigit() and 2 <= int(word) <= _MOST_PACKETS for word in words):
+        raise click.BadParameter(
+            f"each threshold must be a number from 2 to {_MOST_PACKETS:,}, as in 8,16,32; {text!r} is not",
+            param_hint="'--thresholds'",
+        )
+    return list(dict.fromkeys(map(int, words)))
 
 
 def _in_virtual_time(scenario: Scenario, folder: Path, seed: int | None) -> Summary:

@@ -40,6 +40,8 @@ class PowerTransfer:
         Arrival times, and the end of the arrived data as a position in the stream.
     window_ns, window_bytes : Times, Numbers
         Times and values of the congestion window; empty if it is not known.
+    packet_bytes : int
+        Data in a full packet: window and sequence are drawn in such packets, as in paper 002.
     """
 
     sent_ns: Times
@@ -48,6 +50,7 @@ class PowerTransfer:
     arrived_bytes: Numbers
     window_ns: Times
     window_bytes: Numbers
+    packet_bytes: int
 
 
 def power_figure(
@@ -113,12 +116,14 @@ def _panels(
     """Return the four panels below the power panel, and the list of all their traces."""
     arrived_s, rate = moving_rate(transfer.arrived_ns, transfer.arrived_bytes)
     unknown = "" if len(transfer.window_ns) else "No log of the sender's variables was found."
+    packets: Props = {"title": {"text": "packets"}}
+    of_data = f"packets of {transfer.packet_bytes:,} bytes of data"
     cells = [
-        SheetPanel("Congestion window", _PANEL_PX, axis, {"title": {"text": "bytes"}}, unknown, own_x=False),
+        SheetPanel(f"Congestion window, in {of_data}", _PANEL_PX, axis, packets, unknown, own_x=False),
         SheetPanel(
             "Throughput, moving average over 100 ms", _PANEL_PX, axis, {"title": {"text": "byte/s"}}, own_x=False
         ),
-        SheetPanel("Sequence of what was sent", _PANEL_PX, axis, {"title": {"text": "bytes"}}, own_x=False),
+        SheetPanel(f"Sequence of what was sent, in {of_data}", _PANEL_PX, axis, packets, own_x=False),
         SheetPanel("Transmissions", _EVENTS_PX, lowest, {"showticklabels": False, "range": [0, 1]}),
     ]
     sent_s = transfer.sent_ns / NS_PER_S
@@ -126,13 +131,14 @@ def _panels(
     height = np.tile([0.0, 1.0, np.nan], len(sent_s))
     traces = [
         _line(3, arrived_s, rate, LOOKS["throughput"].colour(theme)),
-        _line(4, sent_s, transfer.sent_bytes, LOOKS["goodput"].colour(theme))
+        _line(4, sent_s, transfer.sent_bytes / transfer.packet_bytes, LOOKS["goodput"].colour(theme))
         | {"mode": "markers", "marker": {"color": LOOKS["goodput"].colour(theme), "size": 3}},
         _line(5, bars_s, height, LOOKS["goodput"].colour(theme)),
     ]
     if not unknown:
         window_s = transfer.window_ns / NS_PER_S
-        traces.insert(0, _line(2, window_s, transfer.window_bytes, LOOKS["rto"].colour(theme), shape="hv"))
+        window = transfer.window_bytes / transfer.packet_bytes
+        traces.insert(0, _line(2, window_s, window, LOOKS["rto"].colour(theme), shape="hv"))
     return cells, traces
 
 

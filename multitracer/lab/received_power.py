@@ -50,7 +50,7 @@ class ChannelPower:
         --------
         >>> from multitracer.lab.received_power import received_power
         >>> received_power("ray-1").fades.number
-        2
+        3
         """
         return self._received.fades
 
@@ -88,6 +88,6 @@ def received_power(scenario: str, *, seed: int | None = None, threshold_dbm: flo
     --------
     >>> from multitracer.lab.received_power import received_power
     >>> float(received_power("ray-1").power["power_dbm"].max().round(1))
-    -46.9
+    -47.0
     """
     return ChannelPower(power_of(scenario, seed=seed, threshold_dbm=threshold_dbm))

@@ -28,22 +28,22 @@ def drawn(path: str) -> Any:
 
 def test_the_numbers_of_a_radio_and_a_line_for_each_step() -> None:
     shown = call("testbed", "channel", "ray-1", "-o", "power.csv").stdout
-    assert "link down (T_d)  16.1 %" in shown
-    assert "fades (N_f)      2" in shown
-    assert "mean fade (T_f)  1.613 s" in shown
+    assert "link down (T_d)  20.8 %" in shown
+    assert "fades (N_f)      3" in shown
+    assert "mean fade (T_f)  1.384 s" in shown
     header, first, *rest = Path("power.csv").read_text("utf-8").splitlines()
-    assert (header, first, len(rest)) == ("time_s,power_dbm", "0,-46.92988101", 19_999)
+    assert (header, first, len(rest)) == ("time_s,power_dbm", "0,-46.95710817", 19_999)
     again = read_power(Path("power.csv"))
     assert again.channel.step_ns == 1_000_000
     assert again.channel.power_dbm == pytest.approx(power_of("ray-1").channel.power_dbm, abs=1e-7)
 
 
 def test_seed_and_threshold_are_options() -> None:
-    lower = call("testbed", "channel", "ray-1", "--threshold", "-74").stdout
+    lower = call("testbed", "channel", "ray-1-stated", "--threshold", "-74").stdout
     assert "link down (T_d)  21.5 %" in lower
     shown = {call("testbed", "channel", "ray-4", "--seed", seed, "--threshold", "-67").stdout for seed in "12"}
     assert len(shown) == 2
-    assert "mean fade (T_f)  -" in call("testbed", "channel", "ray-3").stdout
+    assert "mean fade (T_f)  -" in call("testbed", "channel", "ray-3-stated").stdout
 
 
 def test_the_same_seed_gives_the_same_bytes() -> None:
@@ -118,14 +118,14 @@ def test_a_wrong_file_is_one_sentence(text: str, says: str) -> None:
 
 
 def test_the_received_power_of_a_notebook() -> None:
-    power = received_power("ray-1")
+    power = received_power("ray-1-stated")
     assert list(power.power.columns) == ["time_s", "power_dbm"]
     assert len(power.power) == 20_000
-    assert power.fades == power_of("ray-1").fades
-    assert (power.name, power.threshold_dbm) == ("ray-1", -75)
-    assert repr(power) == "<ray-1: 20000 steps, -86.9 to -46.9 dBm>"
+    assert power.fades == power_of("ray-1-stated").fades
+    assert (power.name, power.threshold_dbm) == ("ray-1-stated", -75)
+    assert repr(power) == "<ray-1-stated: 20000 steps, -86.9 to -46.9 dBm>"
     assert len(power.figure().data) == 2
-    assert received_power("ray-1", threshold_dbm=-74).fades != power.fades
+    assert received_power("ray-1-stated", threshold_dbm=-74).fades != power.fades
     with pytest.raises(InputError, match="ray-traced"):
         received_power("fig5-typical")
 
@@ -144,3 +144,61 @@ def test_the_rate_counts_what_came_for_the_first_time() -> None:
     _, rate = moving_rate(arrived_ns, again)
     assert rate[-20:] == pytest.approx(0)
     assert [len(each) for each in moving_rate(arrived_ns[:0], again[:0])] == [0, 0]
+
+
+@pytest.mark.parametrize("name", ["ray-1", "ray-5"])
+def test_the_status_of_a_link_is_written_and_read_in_two_formats(name: str) -> None:
+    files = {"power": "power.csv", "status": "status.csv", "ns2": "link.tcl"}
+    shown = call(
+        "testbed", "channel", name, "-o", files["power"], "--status", files["status"], "--ns2", files["ns2"]
+    ).stdout
+    assert [line for line in shown.splitlines() if line.startswith("written to ")] == [
+        f"written to {path}" for path in files.values()
+    ]
+    received = power_of(name)
+    threshold_dbm = received.threshold_dbm
+    assert threshold_dbm is not None
+    assert received.fades is not None
+    ups = {key: read_power(Path(path)).channel.power_dbm >= threshold_dbm for key, path in files.items()}
+    assert all((each == ups["power"]).all() for each in ups.values())
+    commands = Path(files["ns2"]).read_text("utf-8").splitlines()
+    assert commands[-1] == '$ns at 20 "finish"'
+    assert sum(" down " in line for line in commands) == received.fades.number
+
+
+def test_a_link_by_times_runs_as_the_radio_does() -> None:
+    call("testbed", "channel", "ray-5", "-o", "power.csv", "--ns2", "link.tcl")
+    few = ("--transports", "tahoe", "--runs", "1", "--seconds", "3", "--csv", "runs.csv")
+    said, rates = {}, set()
+    for radio, threshold in (("power.csv", "-44.5"), ("link.tcl", "-75")):
+        said[radio] = call("testbed", "compare", radio, f"--threshold={threshold}", *few).stdout
+        rates.add(Path("runs.csv").read_text("utf-8"))
+    assert len(rates) == 1
+    assert "radio modelled: up and down at the times of a file" in said["link.tcl"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("time_s,state\n0,up\n1,gone\n", "x.csv:3: each line must have a time in s and one of the states up, down and"),
+        ("time_s,state\n0,up\n3,down\n2,end\n", "x.csv:4: time decreases; sort the lines"),
+        ("time_s,state\n0,up\n", "the end of the link is missing; add the last line"),
+        ("time_s,state\nnan,up\n", "x.csv:2: a time must be a number of seconds from 0 to 1e+06"),
+        ("time_s,state\n101,end\n", "x.csv: a link status must last more than 0 and at most 100 s"),
+        (
+            "$ns rtmodel-at 1 off $n0 $n1\n",
+            "x.csv:1: rtmodel-at must have a time in s, up or down, and one or two nodes",
+        ),
+        ("set ns [new Simulator]\n$ns rtmodel-at 1 down $n0 $n1\n", "the end of the link is missing"),
+    ],
+)
+def test_a_wrong_link_status_is_one_sentence(text: str, says: str) -> None:
+    Path("x.csv").write_text(text, "utf-8")
+    assert says in call("plot", "--figure", "channel", "x.csv", "-o", "x.html", status=1).stderr
+
+
+def test_a_script_of_ns_2_may_have_other_lines() -> None:
+    begin = "set ns [new Simulator]\n  $ns_ rtmodel-at 0.0 down $n(0) ;# at once\n$ns_ rtmodel-at 1.5 up $n(0)\n"
+    Path("x.tcl").write_text(f'{begin}$ns_ at 2 "finish"\n$ns_ rtmodel-at 9 down $n(0)\n', "utf-8")
+    power_dbm = read_power(Path("x.tcl")).channel.power_dbm
+    assert (power_dbm >= 0).tolist() == [False] * 1500 + [True] * 500

@@ -1,10 +1,10 @@
 """Table I of paper 002 from runs of our own, and what its remedies gain: `make -C docs/papers ray`.
 
 `python -m docs.papers.programs.ray [SEEDS]` runs the scenarios ray-1 to ray-5, as stated and calibrated, over
-six transports with three first thresholds; scenarios with chance in them with so many seeds (20). It writes
+six transports with three first thresholds; scenarios with chance in them with so many seeds (10). It writes
 into data/ray: channel.csv (fades of each seed), runs.csv (each run), table.csv (medians), remedies.csv, and
-series.csv (each 100 ms of Tahoe's runs with seed 1). `python -m docs.papers.programs.ray table` writes the
-tables of ray.md from these.
+series.csv (each 100 ms of Tahoe's runs with the scenario's seed). `python -m docs.papers.programs.ray table`
+writes the tables of ray.md from these.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from multitracer.lab.channel.switched import SwitchedConfig
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.network import NetworkObserver
 from multitracer.lab.simulator.run import VirtualRun
+from multitracer.lab.simulator.tables import RAY_THRESHOLDS
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from multitracer.lab.channel.shared.packet_link import HostName
     from multitracer.lab.scenario.model import Scenario
@@ -38,45 +39,34 @@ SCENARIOS = (1, 2, 3, 4, 5)
 RANDOM = (3, 4)
 """Scenarios with chance in them: cars, and a drawn speed."""
 TRANSPORTS = ("tahoe", "reno", "newreno", "sack", "vegas", "cubic")
-THRESHOLDS = (8, 16, 32)
-"""First slow-start thresholds, in segments (paper 002, Table I)."""
-SEEDS = 20
+SEEDS = 10
 """Of each transport in the random scenarios: not measured, some minutes of computing."""
 _WINDOW_NS = 100 * NS_PER_MS
 """Of the moving average of the throughput (paper 002, section II)."""
 
 
-def _at_threshold(dbm: float) -> Callable[[SwitchedConfig], SwitchedConfig]:
-    return lambda link: replace(link, threshold_dbm=dbm)
+class Remedy(NamedTuple):
+    """What a remedy changes in the profile of both hosts, and in the link."""
+
+    tcp: Row
+    link: Row
 
 
-def _fewer_cars(link: SwitchedConfig) -> SwitchedConfig:
-    return replace(link, road=replace(link.road, y_m=10.5, most_gap_m=200.0))
-
-
-def _higher_antennas(link: SwitchedConfig) -> SwitchedConfig:
-    mobile, fixed = replace(link.mobile, height_m=2.0), replace(link.fixed, height_m=2.0)
-    return replace(link, threshold_dbm=-70.0, mobile=mobile, fixed=fixed)
-
-
-CALIBRATED: dict[int, Callable[[SwitchedConfig], SwitchedConfig]] = {
-    1: _higher_antennas,
-    2: _at_threshold(-68.0),
-    3: _fewer_cars,
-    4: _at_threshold(-69.0),
-    5: _at_threshold(-44.5),
+_CAP: Row = {"max_rto_ns": 400 * NS_PER_MS, "max_retransmissions": 1_000}
+"""A timer of 400 ms gives up after 5 s otherwise, which is shorter than a fade; ns-2's TCP never gives up."""
+_SNOOP: Row = {"snoop": True}
+REMEDY: dict[str, Remedy] = {
+    "control": Remedy({}, {}),
+    "cap": Remedy(_CAP, {}),
+    "half": Remedy({"timeout_window": "half"}, {}),
+    "short": Remedy({"mtu_bytes": 576}, {}),
+    "copies": Remedy({"copies": 2}, {}),
+    "cap and half": Remedy({"timeout_window": "half"} | _CAP, {}),
+    "Snoop": Remedy({}, _SNOOP),
+    "Snoop and cap": Remedy(_CAP, _SNOOP),
+    "I-TCP": Remedy({"resume_when_up": True}, {}),
 }
-"""What brings a scenario's fades nearest to the paper's; ray.md says what else was tried."""
-
-REMEDY: dict[str, Row] = {
-    "control": {},
-    "cap": {"max_rto_ns": 400 * NS_PER_MS},
-    "half": {"timeout_window": "half"},
-    "short": {"mtu_bytes": 576},
-    "copies": {"copies": 2},
-    "cap and half": {"max_rto_ns": 400 * NS_PER_MS, "timeout_window": "half"},
-}
-"""Fields of the profile that paper 002's discussion proposes to change; the numbers are ours."""
+"""What paper 002's discussion and conclusion propose; the numbers are ours."""
 STARTS_S = (0.0, 0.4, 0.8, 1.2, 1.6)
 """When the five runs of a remedy begin, so that fades meet them at other times: not measured."""
 
@@ -88,21 +78,27 @@ class Variant(NamedTuple):
     name: str
 
     @property
+    def bundled(self) -> Scenario:
+        """Return it as it is bundled."""
+        return load_scenario(f"ray-{self.number}" if self.name == "calibrated" else f"ray-{self.number}-stated")
+
+    @property
     def link(self) -> SwitchedConfig:
         """Return its link."""
-        link = load_scenario(f"ray-{self.number}").link
+        link = self.bundled.link
         assert isinstance(link, SwitchedConfig)
-        return CALIBRATED[self.number](link) if self.name == "calibrated" else link
+        return link
 
     def scenario(self, transport: str, **changes: object) -> Scenario:
         """Return it over a transport, with changes to the TCP of both hosts."""
-        scenario = load_scenario(f"ray-{self.number}").with_transport(transport)
+        scenario = self.bundled.with_transport(transport)
         tcp = replace(scenario.fixed, **changes)  # type: ignore[arg-type]
-        return replace(scenario, link=self.link, mobile=tcp, fixed=tcp)
+        return replace(scenario, mobile=tcp, fixed=tcp)
 
     def seeds(self, count: int) -> range:
-        """Return the seeds that matter."""
-        return range(1, 1 + (count if self.number in RANDOM else 1))
+        """Return the seeds that matter: the scenario's own, and those after it if there is chance in it."""
+        first = self.bundled.seed
+        return range(first, first + (count if self.number in RANDOM else 1))
 
 
 VARIANTS = tuple(Variant(number, name) for number in SCENARIOS for name in ("stated", "calibrated"))
@@ -142,7 +138,7 @@ def transport_rows(variant: Variant, count: int) -> Iterator[Row]:
     """Yield the line of each run of a variant."""
     for seed in variant.seeds(count):
         for transport in TRANSPORTS:
-            for segments in THRESHOLDS:
+            for segments in RAY_THRESHOLDS:
                 scenario = variant.scenario(transport, initial_ssthresh_segments=segments)
                 delivered, timeouts = _run(variant, scenario, seed)
                 yield {
@@ -172,7 +168,7 @@ def medians(rows: list[Row], channel: list[Row]) -> Iterator[Row]:
         for transport in TRANSPORTS:
             runs = [row for row in rows if (here | {"transport": transport}).items() <= row.items()]
             line = here | {"transport": transport, "seeds": len({row["seed"] for row in runs})} | facts
-            for segments in THRESHOLDS:
+            for segments in RAY_THRESHOLDS:
                 rates = [row["kbytes_per_s"] for row in runs if row["ssthresh"] == segments]
                 line[f"r_{segments}"] = median(rates)
                 line[f"r_{segments}_least"], line[f"r_{segments}_most"] = min(rates), max(rates)
@@ -182,8 +178,8 @@ def medians(rows: list[Row], channel: list[Row]) -> Iterator[Row]:
 def remedy_rows(variant: Variant) -> Iterator[Row]:
     """Yield, for each remedy, the median of five runs beside the control's."""
     control: list[float] = []
-    for name, changes in REMEDY.items():
-        rates = [_remedied(variant, run, start_s, changes) for run, start_s in enumerate(STARTS_S, 1)]
+    for name, remedy in REMEDY.items():
+        rates = [_remedied(variant, run, start_s, remedy) for run, start_s in enumerate(STARTS_S)]
         control = control or rates
         yield {
             "scenario": variant.number,
@@ -197,12 +193,13 @@ def remedy_rows(variant: Variant) -> Iterator[Row]:
         }
 
 
-def _remedied(variant: Variant, run: int, start_s: float, changes: Row) -> float:
+def _remedied(variant: Variant, run: int, start_s: float, remedy: Remedy) -> float:
     """Return kB/s of payload; the random scenarios have another seed in each run."""
-    scenario = variant.scenario("tahoe", **changes)
+    scenario = variant.scenario("tahoe", **remedy.tcp)
     (traffic,) = scenario.traffic
-    scenario = replace(scenario, traffic=(replace(traffic, start_s=start_s),))
-    delivered, _ = _run(variant, scenario, run if variant.number in RANDOM else 1)
+    link = replace(variant.link, **remedy.link)
+    scenario = replace(scenario, link=link, traffic=(replace(traffic, start_s=start_s),))
+    delivered, _ = _run(variant, scenario, variant.seeds(len(STARTS_S))[run if variant.number in RANDOM else 0])
     return delivered / (scenario.limit_s - start_s) / 1000
 
 
@@ -243,11 +240,11 @@ class Traced(NetworkObserver):
 
 
 def series_rows(variant: Variant) -> Iterator[Row]:
-    """Yield what the panels of Tahoe's run with seed 1 show, each 100 ms."""
+    """Yield what the panels of Tahoe's run with the scenario's seed show, each 100 ms."""
     scenario = variant.scenario("tahoe")
     traced = Traced(scenario.sender)
-    VirtualRun(scenario, seed=1, observers=[traced]).run()
-    channel = channel_of(variant.link.ray, seed=1)
+    VirtualRun(scenario, observers=[traced]).run()
+    channel = channel_of(variant.link.ray, seed=scenario.seed)
     for end_ns in range(_WINDOW_NS, int(scenario.limit_s * NS_PER_S) + 1, _WINDOW_NS):
         window = range(end_ns - _WINDOW_NS, end_ns)
         steps = slice(window.start // channel.step_ns, window.stop // channel.step_ns)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from multitracer.errors import FormatError, LocalProtocolError
+from multitracer.lab.channel.link_status import is_link_status, parse_link_status
 from multitracer.lab.channel.ray import Channel, channel_of, switches
 from multitracer.lab.channel.ray_scene import (
     MOST_STEPS,
@@ -36,6 +37,7 @@ from multitracer.lab.channel.shared.outages import OutageProcess
 from multitracer.lab.channel.shared.packet_link import FAR, SIDES, LinkDelivery, RadioReading, one_of_two
 from multitracer.lab.channel.shared.queue import QueueConfig, named
 from multitracer.lab.channel.shared.scheduler import Agenda, Script
+from multitracer.lab.channel.shared.snoop import SnoopAgent
 from multitracer.protocols.link_events import (
     OutageEnded,
     OutageStarted,
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
 #
 # The first line of numbers is the begin of the link, whatever its time; each power holds until the next one.
 # The file does not say whether its power was measured or computed, nor below which threshold a link was down.
+# Instead of power, a file can say when the link is up and down (`link_status.py`).
 
 
 POWER_HEADER = "time_s,power_dbm"
@@ -86,10 +89,13 @@ class PowerTrace:
     ----------
     channel : Channel
         The steps, at least one.
+    is_status : bool
+        Whether the file has no power, but the times at which the link goes up and down.
     """
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, *, is_status: bool = False) -> None:
         self.channel = channel
+        self.is_status = is_status
 
     def __eq__(self, other: object) -> bool:
         """Return whether another trace has the same steps and powers."""
@@ -122,7 +128,7 @@ def parse_power_trace(text: str, *, path: str) -> PowerTrace:
     Parameters
     ----------
     text : str
-        The complete file.
+        The complete file: received power, a link status, or ns-2's commands for a link that goes up and down.
     path : str
         Name of the file, for messages.
 
@@ -132,6 +138,8 @@ def parse_power_trace(text: str, *, path: str) -> PowerTrace:
         If its first line is wrong, a line is not two finite numbers, times decrease or are not evenly
         spaced (within a tenth of a step), or there are fewer than two or more than a million.
     """
+    if is_link_status(text):
+        return PowerTrace(parse_link_status(text, path=path).channel(), is_status=True)
     header, _, rest = text.partition("\n")
     if header.strip() != POWER_HEADER:
         reason = f"does not begin with the line {POWER_HEADER}; `testbed channel` writes such files"
@@ -218,6 +226,10 @@ class SwitchedConfig:
 
     flush: waiting and new packets are lost, as in the simulator of the paper. send: they are sent and lost.
     hold: they wait."""
+    snoop: bool = False
+    """Whether a base station at the fixed end repeats lost data to the mobile itself (paper 002, its conclusion).
+
+    The wire between base station and fixed host adds nothing (our choice)."""
     power: PowerTrace | None = None
     """A power trace, named by `power` in a scenario; it replaces the geometry (our choice)."""
     at_end: Literal["repeat", "stop"] = "repeat"
@@ -345,6 +357,7 @@ class SwitchedLink:
         self._sending = dict.fromkeys(SIDES, False)
         self._in_transit = 0
         self._falls = 0
+        self._snoop = SnoopAgent(self._agenda, partial(self._offer, "fixed")) if config.snoop else None
         self._outages = OutageProcess([], agenda=self._agenda, seed=f"{seed} switched", changed=self._outage)
         self._script = Script(script, kinds=_KINDS, agenda=self._agenda, play=self._play)
         self._plan_switch()
@@ -380,6 +393,12 @@ class SwitchedLink:
         self._agenda.advance(now_ns)
         now_ns = self._agenda.now_ns
         self._script.first_packet(now_ns)
+        if self._snoop is not None and side == "fixed":
+            self._snoop.note_data(packet, now_ns)
+        return self._offer(side, packet, now_ns)
+
+    def _offer(self, side: Side, packet: bytes, now_ns: int) -> bool:
+        """Offer a packet to a side's interface; return False if its queue refuses it."""
         if not self.is_up and (self.is_dropped or self.config.when_down == "flush"):
             self._drop(side, packet, now_ns)
             return True
@@ -423,7 +442,8 @@ class SwitchedLink:
         self._in_transit -= 1
         if sent.falls == self._falls and self.is_up:
             self._journals[far].add(PieceReceived, now_ns, *sent.about, "")
-            self._out.append(named(LinkDelivery, (far, sent.packet)))
+            if self._snoop is None or far != "fixed" or self._snoop.passes(sent.packet, now_ns):
+                self._out.append(named(LinkDelivery, (far, sent.packet)))
         else:
             self._journals[far].add(PieceLost, now_ns, *sent.about, "outage")
 

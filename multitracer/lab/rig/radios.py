@@ -17,6 +17,7 @@ from multitracer.lab.channel.capacity import CapacityConfig, TracedConfig
 from multitracer.lab.channel.cdpd_channel import block_times
 from multitracer.lab.channel.cdpd_config import CdpdConfig, OutageConfig, SignalConfig
 from multitracer.lab.channel.gsm import LinkConfig
+from multitracer.lab.channel.link_status import is_link_status
 from multitracer.lab.channel.ray_scene import RayConfig
 from multitracer.lab.channel.shared.queue import QueueConfig
 from multitracer.lab.channel.switched import POWER_HEADER, PowerTrace, SwitchedConfig
@@ -172,7 +173,7 @@ def _radio_of(name: str, traffic: ScenarioTraffic, seconds: float) -> RigRadio:
     head = _head(path)
     if head.startswith(_ERROR_TITLE):
         return _of_errors(path.name, read_error_trace(path), traffic, seconds)
-    if head.startswith(POWER_HEADER.encode()):
+    if head.startswith(POWER_HEADER.encode()) or is_link_status(head.decode("utf-8", "replace")):
         return _of_power(path.name, read_power_trace(path), traffic, seconds)
     return _of_capacity(path.name, read_capacity_trace(path), traffic, seconds)
 

@@ -70,6 +70,8 @@ def mtu_problem(transport: str, mtu_bytes: int) -> str | None:
     )
 
 
+_HEADERS_BYTES, _TIMESTAMPS_BYTES = 40, 12
+"""IP and TCP header without options; the option for timestamps with its padding (RFC 7323, appendix A)."""
 _LONGEST_S = 86_400
 """Maximum duration of a run: a day (not measured; some minutes of computing)."""
 _MIN_MTU_BYTES, _MOST_MTU_BYTES = 68, 65_535
@@ -162,6 +164,12 @@ class Scenario:
     def mtu_bytes(self) -> int:
         """Longest IP packet that the hosts send, in bytes."""
         return min(self.mobile.mtu_bytes, self.fixed.mtu_bytes)
+
+    @property
+    def payload_bytes(self) -> int:
+        """Data in the longest TCP packet: `mtu_bytes` without the headers and the timestamps option, in bytes."""
+        has_timestamps = self.mobile.timestamps and self.fixed.timestamps
+        return self.mtu_bytes - _HEADERS_BYTES - _TIMESTAMPS_BYTES * has_timestamps
 
     def profile(self, host: HostName) -> TcpProfile:
         """Return the TCP profile of a host."""

@@ -20,6 +20,7 @@ from multitracer.lab.channel.cdma2000_radio import Cdma2000Config
 from multitracer.lab.channel.cdpd_channel import block_times
 from multitracer.lab.channel.cdpd_config import CdpdConfig
 from multitracer.lab.channel.gsm import LinkConfig
+from multitracer.lab.channel.link_status import status_of
 from multitracer.lab.channel.links import link_of
 from multitracer.lab.channel.ray import Channel
 from multitracer.lab.channel.ray_scene import MOST_STEPS
@@ -31,6 +32,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from multitracer.lab.channel.link_status import LinkStatus
     from multitracer.lab.channel.links import AnyLinkConfig
     from multitracer.lab.channel.ray import Fades
     from multitracer.lab.scenario.model import Scenario
@@ -105,14 +107,12 @@ def realism_of(link: AnyLinkConfig) -> Realism:
 def _switched(link: SwitchedConfig) -> Realism:
     if link.power is None:
         return Realism("modelled", "up and down by the received power, which depends on walls and movement")
-    return Realism(
-        "modelled",
-        f"up while the power of a trace is at least {link.threshold_dbm:g} dBm; the file does not "
-        "say whether "
-        "the power was measured or computed",
-        link.power.lasts_ns,
-        link.at_end,
+    times = "up and down at the times of a file, which does not say where they are from"
+    power = (
+        f"up while the power of a trace is at least {link.threshold_dbm:g} dBm; the file does not say whether the "
+        "power was measured or computed"
     )
+    return Realism("modelled", times if link.power.is_status else power, link.power.lasts_ns, link.at_end)
 
 
 def frame_slots(link: AnyLinkConfig) -> FrameSlots | None:
@@ -243,6 +243,11 @@ class ReceivedPower(NamedTuple):
     seed: int | None = None
     repeats: bool = False
     """Whether the power repeats after its end, as that of a power trace does."""
+
+    @property
+    def status(self) -> LinkStatus | None:
+        """Return when the link is up and down; None without a threshold."""
+        return None if self.threshold_dbm is None else status_of(self.channel, self.threshold_dbm)
 
     @property
     def fades(self) -> Fades | None:

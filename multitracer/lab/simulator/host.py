@@ -482,6 +482,13 @@ class SimulatedHost:
 
     # --- sockets ---
 
+    def link_came_up(self) -> None:
+        """Tell all sockets that the link is up again."""
+        now_ns = self._network.now_ns
+        for socket in list(self.sockets):
+            socket.connection.sender.on_link_up(now_ns)
+            self._set_alarm(socket)
+
     def pump(self, socket: SimulatedSocket) -> None:
         """Let application and TCP do everything that is possible now, then set the timer."""
         now_ns, connection = self._network.now_ns, socket.connection

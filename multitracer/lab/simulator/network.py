@@ -197,6 +197,9 @@ class VirtualNetwork:
             name: SimulatedHost(name, address=host_address(name), profile=scenario.profile(name), network=self)
             for name in self.link.hosts
         }
+        self._link_aware = [host for host in self.hosts.values() if scenario.profile(host.name).resume_when_up]
+        """Hosts that learn when the link comes back."""
+        self._was_up = self.link.is_up
         self.moved: Callable[[], None] = _nothing
         """Called whenever the link has advanced and its packets are delivered."""
 
@@ -303,9 +306,18 @@ class VirtualNetwork:
         self._due_ns = None
         for host, packet in self.link.advance(self._loop.now_ns):
             self.hosts[host].deliver(packet, self._under_way.pop(packet, None))
+        if self._link_aware:
+            self._notify_link_up()
         self.drain()
         self.moved()
         self._wake()
+
+    def _notify_link_up(self) -> None:
+        """Tell hosts that the link is up, if it was not when it last advanced."""
+        was_up, self._was_up = self._was_up, self.link.is_up
+        if self._was_up and not was_up:
+            for host in self._link_aware:
+                host.link_came_up()
 
     def drain(self) -> None:
         """Pass the link's new events to the observers."""

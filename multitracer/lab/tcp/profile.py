@@ -39,6 +39,10 @@ class TcpProfile:
     """How often each segment with data is sent, 1 to 3 (paper 002 proposes copies).
 
     With 4, the duplicate ACKs of one segment would begin a recovery."""
+    resume_when_up: bool = False
+    """Whether the host knows when its link comes back, and its retransmission timer expires then without back-off.
+
+    The wireless side of I-TCP (reference 5 of paper 002) does so after a hand-off."""
     timestamps: bool = True
     """Whether to offer the timestamps option (RFC 7323)."""
     sack: bool = True

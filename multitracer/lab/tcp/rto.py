@@ -75,6 +75,10 @@ class RtoEstimator:
             self.backoff += 1
             self.rto_ns = min(self._base_ns << self.backoff, self._max_ns)
 
+    def end_back_off(self) -> None:
+        """Use the timeout without back-off again."""
+        self._start(self._base_ns)
+
     def restart_after_syn_timeout(self) -> None:
         """Use 3 s for data if the SYN timed out and the timeout was shorter (RFC 6298, section 5.7)."""
         self._start(max(self._base_ns, 3_000_000_000))

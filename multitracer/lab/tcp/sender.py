@@ -238,6 +238,12 @@ class TcpSender(Transmitter):
 
     # --- the own interface ---
 
+    def on_link_up(self, now_ns: int) -> None:
+        """Let a running retransmission timer expire now, without back-off: the link was down, and is up again."""
+        if self.profile.resume_when_up and self.retransmit_ns is not None and not self._expires_early:
+            self.rto.end_back_off()
+            self.retransmit_ns = now_ns
+
     def on_local_drop(self, now_ns: int) -> None:
         """React to a packet that the local interface refused."""
         self.counters.local_drops += 1

@@ -60,8 +60,8 @@ def uneven(tmp_path: Path) -> Path:
 
 
 def test_the_power_of_a_ray_traced_radio_gives_the_same_run(tmp_path: Path) -> None:
-    call("testbed", "channel", "ray-5", "-o", tmp_path / "power.csv")
-    stated = load_scenario("ray-5")
+    call("testbed", "channel", "ray-5-stated", "-o", tmp_path / "power.csv")
+    stated = load_scenario("ray-5-stated")
     record_virtual(stated, tmp_path / "rays")
     source = SCENARIO.replace("-75", "-50")
     (tmp_path / "mine.toml").write_text(source)

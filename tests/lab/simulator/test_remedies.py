@@ -50,9 +50,10 @@ def seen(remedy: str, *, fades: bool = True) -> Sent:
     begin, end = (round(at * NS_PER_S / STEP_NS) for at in FADE_S)
     power_dbm = np.full(round(RUN_S * NS_PER_S / STEP_NS), -60.0)
     power_dbm[begin:end] = -90 if fades else -60
-    scenario = ray.CLEAN.scenario("tahoe", initial_ssthresh_segments=16, **ray.REMEDY[remedy])
+    of_hosts, of_link = ray.REMEDY[remedy]
+    scenario = ray.CLEAN.scenario("tahoe", initial_ssthresh_segments=16, **of_hosts)
     power = PowerTrace(Channel(STEP_NS, power_dbm))
-    link = SwitchedConfig(power=power, queue=scenario.link.queue)
+    link = SwitchedConfig(power=power, queue=scenario.link.queue, **of_link)
     scenario = replace(scenario, link=link, limit_s=RUN_S)
     traced = Sent(scenario.sender)
     VirtualRun(scenario, observers=[traced]).run()
@@ -114,3 +115,10 @@ def test_the_lines_of_the_file_are_what_the_runs_give() -> None:
     assert (cap["remedy"], cap["runs_better"]) == ("cap", 5)
     gain = 100 * (cap["kbytes_per_s"] / control["kbytes_per_s"] - 1)
     assert cap["gain_percent"] == pytest.approx(gain, abs=0.5)
+
+
+def test_a_host_that_knows_its_link_sends_at_the_end_of_the_fade_and_snoop_soon_after() -> None:
+    """A packet of 1500 bytes takes 6 ms on the air."""
+    assert seen("I-TCP").first_after_fade_s == pytest.approx(0.006, abs=0.002)
+    assert seen("Snoop").first_after_fade_s < seen("control").first_after_fade_s / 2
+    assert seen("I-TCP", fades=False).payload_bytes == seen("control", fades=False).payload_bytes

@@ -28,7 +28,8 @@ CONTRACT = {
     "second-connection", "fade-n2-20", "slow-reader", "small-sndbuf", "radio-poor", "aqm-ecn",
     "aborted-download", "local-drop-ring", "local-drop-silent", "typical-1450k", "clock-shift",
     "slow-writer", "cdpd-contended", "wtcp-fig1", "wtcp-fig3a", "wtcp-fig3b", "wtcp-fig4a", "wtcp-fig4b",
-    "wtcp-fig5", "wtcp-fig6", "ray-1", "ray-2", "ray-3", "ray-4", "ray-5", "study-persistence",
+    "wtcp-fig5", "wtcp-fig6", "ray-1", "ray-2", "ray-3", "ray-4", "ray-5",
+    "ray-1-stated", "ray-2-stated", "ray-3-stated", "ray-4-stated", "ray-5-stated", "study-persistence",
     "study-frames", "study-timing", "study-buffers", "study-aborted", "study-umts", "cdma2000-download",
     "cdma2000-sector",
 }  # fmt: skip
