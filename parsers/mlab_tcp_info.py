@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from multitracer.errors import FormatError
-from multitracer.protocols.sock_diag import Family, ReadBy, tcp_info_columns
+from multitracer.protocols.sock_diag import Family, ReadBy
 from multitracer.schemas.sender import TCP_STATE
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_MS
 from parsers._format import Format, Match
 from parsers._text.lines import LogLines
 from parsers._text.times import Rows, parsed_json, time_ns
-from parsers.tcp_info import FROM_RECORD, variables
+from parsers.tcp_info import FROM_RECORD, tcp_info_columns, variables
 
 if TYPE_CHECKING:
     from multitracer.tables import Document, Table

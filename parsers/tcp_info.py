@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import numpy as np
 
-from multitracer.protocols.sock_diag import INFINITE_SSTHRESH, ReadBy, tcp_info_columns
+from multitracer.protocols.sock_diag import (
+    BIT_FIELDS,
+    INFINITE_SSTHRESH,
+    LAYOUT,
+    STRUCT_ORDERS,
+    TCP_INFO_BYTES,
+    ReadBy,
+    split_bit_fields,
+)
 from multitracer.schemas.sender import TCP_STATE
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_MS, NS_PER_US
@@ -22,7 +30,10 @@ from parsers._text.lines import LogLines
 from parsers._text.times import MOST, Rows, address, scaled_ns, times
 
 if TYPE_CHECKING:
-    from multitracer.tables import Array, Document, Table
+    from collections.abc import Sequence
+
+    from multitracer.protocols.sock_diag import ByteOrder
+    from multitracer.tables import Array, Document, Numbers, Table
 
 _MOST_GAPS = 10_000
 
@@ -146,6 +157,30 @@ def _number(record: Document, key: str, most: int) -> int:
     if type(value) is not int or not 0 <= value <= most:
         raise ValueError(f'"{key}" must be a whole number from 0 to {most}, but is {value!r}')
     return value
+
+
+def tcp_info_columns(blobs: Sequence[bytes], *, byte_order: ByteOrder = "little") -> dict[str, Numbers]:
+    """Return the fields of many `struct tcp_info` as columns, by the kernel's names.
+
+    Returns
+    -------
+    dict of str to ndarray of int64, each of shape (n_blobs,)
+        The names are those of `decode_tcp_info`. A field beyond the end of a struct, and a rate that is
+        unlimited (all bits set), is NA.
+    """
+    padded = b"".join(blob[:TCP_INFO_BYTES].ljust(TCP_INFO_BYTES, b"\0") for blob in blobs)
+    rows = np.frombuffer(padded, dtype=np.uint8).reshape(-1, TCP_INFO_BYTES)
+    lengths = np.fromiter(map(len, blobs), dtype=np.int64, count=len(blobs))
+    columns: Document = {}
+    end = 0
+    for name, code in LAYOUT:
+        dtype = np.dtype(STRUCT_ORDERS[byte_order] + code)
+        begin, end = end, end + dtype.itemsize
+        values = np.ascontiguousarray(rows[:, begin:end]).view(dtype).reshape(-1).astype(np.int64)
+        columns[name] = np.where(lengths >= end, np.maximum(values, NA), NA)
+    gone = {part: columns[complete] == NA for complete, parts in BIT_FIELDS.items() for part in parts}
+    split_bit_fields(columns, byte_order)
+    return columns | {part: np.where(gone[part], NA, columns[part]) for part in gone}
 
 
 def variables(info: dict[str, Array]) -> dict[str, Array]:

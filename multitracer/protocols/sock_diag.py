@@ -19,16 +19,13 @@ from enum import IntEnum
 from ipaddress import IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
 from multitracer.captured import IpProtocol
 from multitracer.errors import LocalProtocolError, RemoteProtocolError
-from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from multitracer.tables import Document, Numbers
+    from multitracer.tables import Document
 
 # The names of a sender's states, and their numbers in tables and in the kernel.
 
@@ -511,12 +508,14 @@ LAYOUT = tuple((name, line[0]) for line in _FIELDS for name in line[2:].split())
 TCP_INFO_BYTES = struct.calcsize("=" + "".join(code for _, code in LAYOUT))
 """Length of the longest known struct; further bytes are ignored."""
 
-_PARTS = {"wscale": ("snd_wscale", "rcv_wscale"), "flags": ("app_limited", "fastopen_client_fail")}
+BIT_FIELDS = {"wscale": ("snd_wscale", "rcv_wscale"), "flags": ("app_limited", "fastopen_client_fail")}
+"""The fields in each bit field, in the order of their bits in little-endian data."""
 
 INFINITE_SSTHRESH = 0x7FFFFFFF
 """Value of tcpi_snd_ssthresh before the first loss."""
 
-_ORDER = {"little": "<", "big": ">"}
+STRUCT_ORDERS: dict[ByteOrder, str] = {"little": "<", "big": ">"}
+"""Prefix of `struct` for each order of bytes."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -527,7 +526,7 @@ def _prefix(length: int, byte_order: ByteOrder) -> tuple[struct.Struct, tuple[st
             break
         codes += code
         names.append(name)
-    return struct.Struct(_ORDER[byte_order] + codes), tuple(names)
+    return struct.Struct(STRUCT_ORDERS[byte_order] + codes), tuple(names)
 
 
 def decode_tcp_info(blob: bytes, *, byte_order: ByteOrder = sys.byteorder) -> dict[str, int]:
@@ -538,11 +537,11 @@ def decode_tcp_info(blob: bytes, *, byte_order: ByteOrder = sys.byteorder) -> di
     """
     packed, names = _prefix(min(len(blob), TCP_INFO_BYTES), byte_order)
     fields = dict(zip(names, packed.unpack_from(blob), strict=True))
-    _split(fields, byte_order)
+    split_bit_fields(fields, byte_order)
     return fields
 
 
-def _split(fields: Document, byte_order: ByteOrder) -> None:
+def split_bit_fields(fields: Document, byte_order: ByteOrder) -> None:
     """Replace the bit fields `wscale` and `flags` by a field for each value in them.
 
     In little-endian data the first value has the lowest bits.
@@ -556,27 +555,3 @@ def _split(fields: Document, byte_order: ByteOrder) -> None:
         flags = fields.pop("flags")
         fields["app_limited"] = flags & 1 if little else flags >> 7
         fields["fastopen_client_fail"] = flags >> 1 & 3 if little else flags >> 5 & 3
-
-
-def tcp_info_columns(blobs: Sequence[bytes], *, byte_order: ByteOrder = "little") -> dict[str, Numbers]:
-    """Return the fields of many `struct tcp_info` as columns, by the kernel's names.
-
-    Returns
-    -------
-    dict of str to ndarray of int64, each of shape (n_blobs,)
-        The names are those of `decode_tcp_info`. A field beyond the end of a struct, and a rate that is
-        unlimited (all bits set), is NA.
-    """
-    padded = b"".join(blob[:TCP_INFO_BYTES].ljust(TCP_INFO_BYTES, b"\0") for blob in blobs)
-    rows = np.frombuffer(padded, dtype=np.uint8).reshape(-1, TCP_INFO_BYTES)
-    lengths = np.fromiter(map(len, blobs), dtype=np.int64, count=len(blobs))
-    columns: Document = {}
-    end = 0
-    for name, code in LAYOUT:
-        dtype = np.dtype(_ORDER[byte_order] + code)
-        begin, end = end, end + dtype.itemsize
-        values = np.ascontiguousarray(rows[:, begin:end]).view(dtype).reshape(-1).astype(np.int64)
-        columns[name] = np.where(lengths >= end, np.maximum(values, NA), NA)
-    gone = {part: columns[complete] == NA for complete, parts in _PARTS.items() for part in parts}
-    _split(columns, byte_order)
-    return columns | {part: np.where(gone[part], NA, columns[part]) for part in gone}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,10 +15,10 @@ from hypothesis import strategies as st
 import parsers
 from collectors.tcp_info import SocketReading, reading_line
 from multitracer.errors import FormatError
-from multitracer.protocols.sock_diag import DiagSocket, ReadBy, decode
-from parsers.tcp_info import FORMAT, parse, sniff
+from multitracer.protocols.sock_diag import DiagSocket, ReadBy, decode, decode_tcp_info
+from parsers.tcp_info import FORMAT, parse, sniff, tcp_info_columns
 from tests.parsers.damage import OneByteAtATime, damaged, rows_of, survives
-from tests.protocols.test_sock_diag import ANSWER_4, ANSWER_6
+from tests.protocols.test_sock_diag import ANSWER_4, ANSWER_6, OLD_STRUCT, info
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -209,3 +210,19 @@ def test_it_reads_a_slow_pipe() -> None:
 @given(damaged(b"".join(WHOLE)))
 def test_damaged_log_gives_a_table_or_our_error(data: bytes) -> None:
     survives(parse, data)
+
+
+@given(st.lists(st.binary(max_size=300), max_size=8), st.sampled_from(["little", "big"]))
+def test_columns_are_the_structs_one_by_one(blobs: list[bytes], byte_order: Literal["little", "big"]) -> None:
+    columns = tcp_info_columns(blobs, byte_order=byte_order)
+    for row, blob in enumerate(blobs):
+        one = decode_tcp_info(blob, byte_order=byte_order)
+        signed = {name: -1 if value >= 1 << 63 else value for name, value in one.items()}
+        assert {name: int(c[row]) for name, c in columns.items()} == dict.fromkeys(columns, -1) | signed
+
+
+def test_unlimited_rate_is_missing_in_columns() -> None:
+    columns = tcp_info_columns([info(ANSWER_4), OLD_STRUCT])
+    assert columns["max_pacing_rate"].tolist() == [-1, -1]
+    assert columns["pacing_rate"].tolist() == [279_711_209, -1]
+    assert columns["snd_cwnd"].dtype == np.int64

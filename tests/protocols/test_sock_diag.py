@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import struct
 from ipaddress import ip_address
-from typing import Literal
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +21,6 @@ from multitracer.protocols.sock_diag import (
     dump_request,
     filter_bytecode,
     socket_request,
-    tcp_info_columns,
 )
 
 # Both were taken from transfers through a lossy 2 Mbit/s link; `ss -tinmoe` printed the expected values.
@@ -146,22 +143,6 @@ def test_longer_struct_of_a_coming_kernel_gives_the_known_fields() -> None:
 def test_bit_fields_of_a_big_endian_machine() -> None:
     fields = decode_tcp_info(bytes([1, 0, 0, 0, 0, 0, 0xA7, 0x80]), byte_order="big")
     assert (fields["snd_wscale"], fields["rcv_wscale"], fields["app_limited"]) == (0xA, 0x7, 1)
-
-
-@given(st.lists(st.binary(max_size=300), max_size=8), st.sampled_from(["little", "big"]))
-def test_columns_are_the_structs_one_by_one(blobs: list[bytes], byte_order: Literal["little", "big"]) -> None:
-    columns = tcp_info_columns(blobs, byte_order=byte_order)
-    for row, blob in enumerate(blobs):
-        one = decode_tcp_info(blob, byte_order=byte_order)
-        signed = {name: -1 if value >= 1 << 63 else value for name, value in one.items()}
-        assert {name: int(c[row]) for name, c in columns.items()} == dict.fromkeys(columns, -1) | signed
-
-
-def test_unlimited_rate_is_missing_in_columns() -> None:
-    columns = tcp_info_columns([info(ANSWER_4), OLD_STRUCT])
-    assert columns["max_pacing_rate"].tolist() == [-1, -1]
-    assert columns["pacing_rate"].tolist() == [279_711_209, -1]
-    assert columns["snd_cwnd"].dtype == np.int64
 
 
 def test_end_of_a_dump_and_refusals_are_told_apart() -> None:

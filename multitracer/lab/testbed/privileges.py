@@ -34,10 +34,7 @@ IFF_TUN, IFF_NO_PI = 0x0001, 0x1000
 REAL_TIME_PRIORITY = 10
 _ALL_IDS = 0xFFFF_FFFF
 _USER_NAMESPACE = ("unshare", "-Urnm")
-_NAMESPACES_CHECK = (
-    "import sys; from multitracer.lab.testbed.privileges import namespaces; sys.exit(not namespaces().works)"
-)
-_COLLECTOR_CHECK = "import sys; from collectors import collectors; collectors()[sys.argv[1]].check()"
+_COLLECTOR_CHECK = "import importlib, sys; importlib.import_module(f'collectors.{sys.argv[1]}').COLLECTOR.check()"
 
 
 @dataclass(frozen=True, slots=True)
