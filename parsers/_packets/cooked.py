@@ -25,7 +25,6 @@ _INET = 2
 _INET6 = (10, 23, 24, 28, 30)
 """AF_INET6 of Linux, Windows, NetBSD and OpenBSD, FreeBSD, macOS."""
 _ETHERNET = link(1)
-_LINUX_802_2 = 0x0004
 _KINDS_BEHIND = (0x8100, 0x88A8, 0x9100, 0x9200, 0x8847, 0x8848, 0x8864, 0x893F, 0x8909, 0x880B, 0x883E, 0x6558,
                  0x22EB, 0x6400, 0x894F)  # fmt: skip
 """EtherTypes with a header of their own, behind which IP may begin four bytes later by right."""

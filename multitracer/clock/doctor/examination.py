@@ -281,11 +281,6 @@ def _resets(relation: Relation, source: str) -> Complaint | None:
     )
 
 
-def examine_all(logs: Sequence[Stamps]) -> list[Complaint]:
-    """Return, for several logs, the faults that can be found in each log without another clock."""
-    return [complaint for log in logs for complaint in examine(log)]
-
-
 # A radio log that says that no network served, while packets were answered.
 #
 # Its clock is off, or it is of another modem: a phone whose modem searches for a network gets no packet. Only

@@ -109,10 +109,6 @@ class OutgoingTable:
         self._objects.append(added)
         return added
 
-    def has_class(self, kind: int) -> bool:
-        """Return whether a message of this class was added before."""
-        return kind in self._stamps
-
     @property
     def classes(self) -> int:
         """Number of classes that were ever used."""
