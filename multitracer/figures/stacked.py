@@ -261,5 +261,6 @@ def _phase_panel(transfer: Transfer) -> Panel:
         how = "reconstructed (no sender state was recorded)"
     elif bool(phases["reconstructed"].any()):
         how = "reconstructed (no congestion state was recorded)"
-    unknown = "Near the receiver a sender's phases are unknown; record its state with collectors.tcp_info."
+    unknown = "No log of the sender's state was read, and near the receiver its phases do not show: "
+    unknown += "record it at the sender with collectors.tcp_info."
     return Panel("phase", f"TCP phase, {how}", _NO_SCALE, 0.22, drawn, unknown, shades=True)

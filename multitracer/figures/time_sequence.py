@@ -24,6 +24,7 @@ from multitracer.figures.stack import BIT_RATE, BYTES, SECONDS, Panel, plain_fig
 from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S, NS_PER_US
+from multitracer.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,6 +89,9 @@ def plain_time_sequence(
     return plain_figure(panels, origin_ns=origin_ns, theme=theme)
 
 
+_OUTSIDE = "All {} of it lie outside the chosen interval: choose a longer one with --from and --to."
+
+
 def cut(panels: list[Panel], from_ns: int | None, to_ns: int | None) -> list[Panel]:
     """Return the panels with only the points of an interval, both ends included; None: unbounded.
 
@@ -97,7 +101,7 @@ def cut(panels: list[Panel], from_ns: int | None, to_ns: int | None) -> list[Pan
         replace(
             panel,
             series=[(each.states_between if panel.shades else each.between)(from_ns, to_ns) for each in panel.series],
-            empty="No point lies in the chosen time interval." if panel.drawn else panel.empty,
+            empty=_OUTSIDE.format(count(sum(map(len, panel.drawn)), "point")) if panel.drawn else panel.empty,
         )
         for panel in panels
     ]
@@ -127,14 +131,17 @@ def time_sequence_panels(
     ]
     jobs = [partial(_made, maker, direction, kept) for maker in makers]  # the longest first
     rates, flight, sequence, round_trips = in_parallel(jobs, rows=len(direction.segments))
-    no_segment = "No segment of this direction carries a time and a sequence number."
-    no_flight = "Nothing was sent in this direction, and no window was advertised for it."
+    read = f"Of {count(len(direction.segments), 'segment')} read"
+    other = "draw the other direction, or another connection."
+    no_segment = f"{read}, none of this direction has a time and a sequence number: {other}"
+    no_flight = f"{read}, none was sent in this direction, and none advertised a window for it: {other}"
     if direction.vantage == Vantage.NEAR_RECEIVER:
-        no_rtt = "Captured near the receiver: its own delay is all that could be measured here."
+        no_rtt = "Captured near the receiver, where a round trip is its own delay: capture at the sender, too."
     elif not direction.acks.any():
-        no_rtt = "No ACK of this direction was captured; capture both directions."
+        no_rtt = f"{read}, none is an ACK of this direction: capture both directions."
     else:
-        no_rtt = "No ACK ends exactly at a segment that was sent once (Karn's rule)."
+        acks = count(int(direction.acks.sum()), "ACK")
+        no_rtt = f"Of {acks}, none ends exactly at a segment that was sent once: a longer capture may hold one."
     shown_ns = round(window_ns * speed)
     units = ((NS_PER_S, "s"), (NS_PER_MS, "ms"), (NS_PER_US, "µs"), (1, "ns"))
     averaged = next((f"{shown_ns // ns} {unit}" for ns, unit in units if shown_ns >= ns), "0 ns")
@@ -143,7 +150,7 @@ def time_sequence_panels(
         Panel("sequence", "Time / sequence", BYTES, 3.2, sequence, no_segment, from_zero=False),
         Panel("flight", "Flight and window", BYTES, 1.2, flight, no_flight),
         Panel("rtt", "Round-trip time", SECONDS, 1.2, round_trips, no_rtt),
-        Panel("throughput", throughput, BIT_RATE, 1.2, rates, "No payload in this direction."),
+        Panel("throughput", throughput, BIT_RATE, 1.2, rates, f"{read}, none of this direction carries data: {other}"),
     ]
 
 

@@ -146,7 +146,10 @@ def _answer(drive: Drive) -> str:
     if not seconds:
         if drive.shown_ns != (None, None) and drive.phone is None:
             return "Nothing can be said: no reading of the radio lies between --from and --to."
-        return "Nothing can be said: no second of it has a rate that was wanted, nor a level of the radio."
+        return (
+            "Nothing can be said: no second of it has a rate that was wanted, nor a level of the radio. To find out, "
+            "record received power (RSRP or RSSI) each second, or the packets of a transfer."
+        )
     if not len(table):
         return f"Nowhere: none of the {seconds:,} seconds that can be judged was bad."
     seconds = table.provenance["of_s"]

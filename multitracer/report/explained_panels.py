@@ -24,8 +24,8 @@ _SHARE = 1.2
 _EMPTY_SHARE = 0.3
 """Relative height of an empty panel: one line of text."""
 _NO_WAY = (
-    "A one-way delay needs captures at both endpoints with clocks that can be related, or one at the "
-    "receiver of a transfer with TCP timestamps."
+    "What was read does not show it. A one-way delay needs captures at both endpoints with clocks that can be "
+    "related, or one at the receiver of a transfer with TCP timestamps."
 )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.figures.palette import LOOKS
 from multitracer.figures.series import Series
-from multitracer.figures.stack import SECONDS, Panel, value_range
+from multitracer.figures.stack import BYTES, SECONDS, Panel, value_range
 from multitracer.report.cause import NOTHING_KNOWN, cause, known_cause, lost_run
 from multitracer.report.markup import Markup, element
 from multitracer.report.time_axis import round_step, row
@@ -84,7 +84,7 @@ def static(
         high = 1.25 * near if near > 0 and high > _FAR * near else high
     level = known.level if known.level is not None and 0 < known.level <= _FAR * high else None
     high = high if level is None else max(high, _ROOM * level)
-    step = round_step(high - low, _TICKS)
+    step = max(round_step(high - low, _TICKS), 1 if panel.unit is BYTES else 0)  # a byte has no parts
     ticks = [n * step for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
     tops = [round(_HIGH * (1 - (tick - low) / (high - low)), 1) for tick in ticks]
     shapes = [element("path", d="".join(f"M0 {top}H{_WIDE}" for top in tops), class_="grid")]

@@ -85,7 +85,7 @@ def trust_line(recording: Recording, *, answer: str = "", is_sure: bool = True) 
 def summary_section(drawn: Drawn | None, *, connections: int, clock: str = "", speed: float = 1) -> Markup:
     """Return the summary: one sentence, its numbers, and the accuracy and speed of the clock."""
     if drawn is None:
-        return element("section", element("h2", "Summary"), element("p", NOTHING, class_="lead"))
+        return element("section", element("h2", "Summary"), element("p", NOTHING, class_="lead"), element("p", _HELP))
     row, worst, rate_bps, by = drawn.direction, drawn.worst_rtt, drawn.goodput_bps, drawn.goodput_by
     segments, again = row["data_segments"], row["retransmitted_segments"]
     copies, of_all = ", copies among them" if again else "", f"{share(again, segments)} of them all"
@@ -134,6 +134,10 @@ def summary_section(drawn: Drawn | None, *, connections: int, clock: str = "", s
 
 
 NOTHING = "There is no TCP connection in this capture."
+_HELP = (
+    "To see why a transfer was slow, capture its TCP packets in both directions, from before it begins, "
+    "at the sender if possible."
+)
 
 
 def sentence(drawn: Drawn) -> str:

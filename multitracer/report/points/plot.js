@@ -197,6 +197,7 @@ const Plot = (() => {
       const up = Axes.ticks(...range, Math.max(2, Math.floor(box.height / PX_PER_VALUE_TICK)));
       [pen.textAlign, pen.textBaseline] = ["right", "middle"];
       for (const value of up.values) {
+        if (panel.unit === "B" && !Number.isInteger(value)) continue; // a byte has no parts
         pen.strokeStyle = colours().grid;
         line(pen, box.left, place.y(value), box.left + box.width, place.y(value));
         pen.fillStyle = colours().muted;
