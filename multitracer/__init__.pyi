@@ -1,4 +1,4 @@
-from multitracer.analysis.kind import SegmentKind as SegmentKind
+from multitracer.analysis.group import SegmentKind as SegmentKind
 from multitracer.analysis.sender_state import TcpPhase as TcpPhase
 from multitracer.api.campaign import compare as compare
 from multitracer.api.campaign import open_campaign as open_campaign
