@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.analysis.verdicts.words import Necessity
 from multitracer.diagnosis.held import idle_gaps_s, link_in_words
 from multitracer.diagnosis.limits.at_sender import opening
 from multitracer.diagnosis.limits.limited import shown_s, stretches
@@ -115,8 +116,6 @@ ADVICE = tuple(
          "window scaling at both ends, or a firewall that passes it: without it no window exceeds 65,535 bytes"),
         (Limit.RECEIVER_WINDOW, "read-late", None,
          "a receiving program that reads sooner: data waited in its buffer, and a larger one would fill, too"),
-        (Limit.RECEIVER_WINDOW, "read-at-once", None,
-         f"{_RECEIVE_BUFFER_HELP}; the receiving program reads fast enough"),
         (Limit.RECEIVER_WINDOW, "", None, _RECEIVE_BUFFER_HELP),
         (Limit.SENDER_BUFFER, "", None,
          "a larger send buffer (SO_SNDBUF), or none set, so that the kernel tunes it"),
@@ -305,7 +304,6 @@ def _facts_here(facts: frozenset[str], limited: Limited, row: LimitShare) -> fro
         "policed": is_policed(side),
         "or-paced": side.shown is not None and side.shown.spaced.total_ns > 0,
         "read-late": is_late is True,
-        "read-at-once": is_late is False,
         "weak-without-state": _has_no_state(side) and row.confidence is Confidence.WEAK,
     }
     return (facts - set(here)) | {name for name, holds in here.items() if holds}
@@ -635,10 +633,10 @@ def what_happened(limited: Limited, limit: Limit, part: LimitSubtype, changed: F
         clause = _of_application(part, seconds, paused if len(paused) else lengths, asks=asks)
         return f"{clause}{_or_buffer(limited)}" if part is LimitSubtype.WRITES else clause
     if limit is Limit.LINK:
-        if is_policed(limited):
-            return f"a policer let no more through{policed_to(limited)} for {lasted(seconds)}"
         if part is LimitSubtype.ACKS:
             return f"they waited in its queue for {lasted(seconds)}"
+        if is_policed(limited):
+            return f"a policer let no more through{policed_to(limited)} for {lasted(seconds)}"
         return f"it had data queued or in service for {lasted(seconds)}{at_rate(limited, changed)}"
     if limit is Limit.RECEIVER_WINDOW and part is LimitSubtype.ZERO:
         return f"it had no room for a segment for {lasted(seconds)}"
@@ -646,7 +644,7 @@ def what_happened(limited: Limited, limit: Limit, part: LimitSubtype, changed: F
         Limit.HANDSHAKE: f"it took {_opened(limited, seconds)}{_tried(limited)}",
         Limit.OUTAGE: f"nothing arrived for {lasted(seconds)}, in {count(len(lengths), 'gap')}",
         Limit.RECOVERY: f"new data waited {lasted(seconds)} for it, {count(len(lengths), 'time')}",
-        Limit.RECEIVER_WINDOW: f"data in flight filled it for {lasted(seconds)}",
+        Limit.RECEIVER_WINDOW: f"data in flight filled it for {lasted(seconds)}{_though_read(limited)}",
         Limit.SENDER_BUFFER: f"it was full for {lasted(seconds)}{_or_window(limited)}",
         Limit.SLOW_START: f"for {lasted(seconds)} the congestion window was still growing",
         Limit.CONGESTION_WINDOW: f"{_made_small(limited)}it kept data back for {lasted(seconds)}{_though(limited)}",
@@ -668,7 +666,7 @@ def policed_to(limited: Limited) -> str:
 
 
 def at_rate(limited: Limited, changed: Finding | None = None) -> str:
-    """Return the rate of a link, for example ", at 1.93 Mbit/s (1.85 to 1.95)"; empty if it is unknown.
+    """Return the rate of a link; empty if it is unknown.
 
     With the finding `rate-change` of this direction (`changed`) it is the rates before and after, and when it changed.
     """
@@ -684,7 +682,7 @@ def at_rate(limited: Limited, changed: Finding | None = None) -> str:
         return f", at {middle}"
     number, _, unit = low.partition(" ")
     around = f"{number if high.endswith(f' {unit}') else low} to {high}"
-    return f", at {middle} ({around})"
+    return f", at {middle} for this transfer ({around})"
 
 
 def _tried(limited: Limited) -> str:
@@ -717,8 +715,15 @@ def _though(limited: Limited) -> str:
 
 
 def _made_small(limited: Limited) -> str:
-    """Return words on losses, which make a congestion window small; "" where nothing was sent again."""
-    return "losses had made it small, and " if len(limited.transfer.verdicts) else ""
+    """Return words on losses, which make a congestion window small; "" where none is known."""
+    has_losses = (limited.transfer.verdicts["necessity"] == Necessity.NECESSARY).any()
+    return "losses had made it small, and " if has_losses else ""
+
+
+def _though_read(limited: Limited) -> str:
+    """Return words that the receiving program was no reason for a full window; "" where that was not seen."""
+    is_in_time = limited.seen is not None and is_read_late(limited.seen) is False
+    return ", although the receiving program read in time" if is_in_time else ""
 
 
 def _or_window(limited: Limited) -> str:

@@ -137,7 +137,7 @@ def test_long_pauses_are_told_in_minutes(tmp_path: Path) -> None:
     found = exchange.diagnosed(tmp_path)
     assert found.headline is not None
     assert "it had nothing to send for 6 min 30 s, in 3 pauses (99.9 % of 6 min 30 s" in found.headline.sentence
-    assert "3 pauses of 2 min 10 s (up to 2 min 10 s)" in of(found, "application-limited").sentence
+    assert "3 pauses, usually 2 min 10 s, at most 2 min 10 s" in of(found, "application-limited").sentence
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_each_remedy_can_be_reached() -> None:
     """A limit has one that always fits, behind all others; what one needs is the kind of a finding, or a fact."""
     kinds = {rule.KIND for rule in RULES} | {f"without-{option}" for option in OPTIONS}
     facts = {"radio", "of-initiator", "policed", "unscaled", "nothing-lost", "unopened", "clock-step", "one-time"}
-    facts |= {"read-late", "read-at-once", "or-paced", "one-way", "after-idle", "weak-without-state"}
+    facts |= {"read-late", "or-paced", "one-way", "after-idle", "weak-without-state"}
     for limit in Limit:
         own = [each for each in ADVICE if each.limit is limit]
         assert [each for each in own if not each.needs and each.part is None] == own[-1:], limit

@@ -27,9 +27,11 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     if limit is None:
         return
     numbers = limit.numbers
+    typical, largest = about(numbers["median_s"]), about(numbers["largest_s"])
+    lengths = count(len(limit.lengths_s), "pause")
+    lengths += f" of {typical}" if len(limit.lengths_s) == 1 else f", usually {typical}, at most {largest}"
     sentence = (
         f"The sending program had nothing to send for {limit.seconds:.1f} s, {100 * limit.share:.0f} % of the time: "
-        f"{count(len(limit.lengths_s), 'pause')} of {about(numbers['median_s'])} "
-        f"(up to {about(numbers['largest_s'])})."
+        f"{lengths}."
     )
     yield limit.finding(KIND, sentence, numbers)
