@@ -107,19 +107,22 @@ def wire_segments(transfer: Transfer, full_bytes: int, offered_bytes: int | None
     if not joined.any():
         came = np.where(outcome[rows] == PacketOutcome.MATCHED, arrived[rows], NA)
         first = table["seq_bytes"][rows].astype(np.int64)
-        lost = (outcome[rows] == PacketOutcome.LOST) & ~_surely_came(transfer, first, first + payload)
+        lost = outcome[rows] == PacketOutcome.LOST
+        lost[lost] = ~_surely_came(transfer, first[lost], (first + payload)[lost])
         return WireSegments(rows, payload, came, came != NA, lost)
     chunks = _cut(table, rows, np.where(joined, full_bytes, np.iinfo(np.int32).max))
     exact = outcome[chunks.row] == PacketOutcome.MATCHED
     came = np.where(exact, arrived[chunks.row], _by_bytes(transfer, chunks, pairs))
     lost = (came == NA) & (outcome[chunks.row] != PacketOutcome.NOT_COVERED)
-    lost &= ~_surely_came(transfer, chunks.begin, chunks.end)
+    lost[lost] = ~_surely_came(transfer, chunks.begin[lost], chunks.end[lost])
     closes = (came != NA) & np.append(came[1:] != came[:-1], True)[: len(came)]
     return WireSegments(chunks.row, chunks.end - chunks.begin, came, closes, lost)
 
 
 def _surely_came(transfer: Transfer, begin: Array, end: Array) -> Array:
     """Return for each segment from byte `begin` to `end` whether it was acknowledged and sent only once: bool."""
+    if not len(begin):
+        return np.zeros(0, dtype=bool)
     table, rows = transfer.sender, transfer.data
     acked = table["ack_bytes"][transfer.acks]
     first = table["seq_bytes"][rows].astype(np.int64)
