@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import csv
 import re
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
 import pytest
 
 from docs.papers.programs import ray, ray_page
+from multitracer.lab.channel.link_status import status_of
+from multitracer.lab.channel.ray import channel_of
 from multitracer.lab.scenario.radio import power_of
 from multitracer.lab.simulator.tables import RAY_PAPER
+from multitracer.units import NS_PER_S
 from tests.cli.program import call
 
 if TYPE_CHECKING:
@@ -143,3 +147,28 @@ def test_the_page_says_the_numbers_of_the_paper() -> None:
     text = ray_page.PAGE.read_text("utf-8")
     for words in ("likely a misprint", "when_down", "146 m", "five in a second"):
         assert words in text
+
+
+def test_the_page_says_when_links_come_up() -> None:
+    status = power_of("ray-4").status
+    assert status is not None
+    ups_s = [time_ns / NS_PER_S for time_ns, is_up in status.states() if is_up and time_ns]
+    assert ups_s == pytest.approx([6.6, 10.7, 14.7, 18.7], abs=0.05)
+    assert "comes up at 6.6, 10.7, 14.7 and 18.7 s" in " ".join(ray_page.PAGE.read_text("utf-8").split())
+    status = power_of("ray-2").status
+    assert status is not None
+    assert status.changes_ns[0] / NS_PER_S == pytest.approx(9.8, abs=0.05)
+
+
+def test_antennas_at_2_45_m_have_the_fade_that_ends_at_5_s() -> None:
+    """The text of paper 002 says of scenario 1: the link is up at 5 s."""
+    link = ray.Variant(1, "calibrated").link
+    mobile, fixed = replace(link.mobile, height_m=2.45), replace(link.fixed, height_m=2.45)
+    channel = channel_of(replace(link, mobile=mobile, fixed=fixed).ray, seed=1)
+    assert channel.fades(-68).number == 4
+    assert channel.fades(-68).down_share == pytest.approx(0.216, abs=0.0005)
+    first, first_end, *_, up_ns, _ = status_of(channel, -68).changes_ns
+    assert up_ns / NS_PER_S == pytest.approx(5.1, abs=0.05)
+    short_s = (first_end - first) / NS_PER_S
+    assert short_s == pytest.approx(0.04, abs=0.005)
+    assert (20 * channel.fades(-68).down_share - short_s) / 3 == pytest.approx(1.43, abs=0.005)
