@@ -108,7 +108,10 @@
     return said.filter(Boolean).join(": ");
   }
 
-  window.report = Figures.mount(figure, JSON.parse(data.textContent), mark).then((shown) => {
+  /* After the first screen is painted: the figure below need not delay it. A hidden page is never painted. */
+  const painted = new Promise((done) => (document.hidden ? done() : requestAnimationFrame(() => setTimeout(done))));
+
+  window.report = painted.then(() => Figures.mount(figure, JSON.parse(data.textContent), mark)).then((shown) => {
     for (const button of document.querySelectorAll("button[data-show]")) {
       button.addEventListener("click", () => {
         const { show, from, to, markFrom, markTo, panels = "" } = button.dataset;

@@ -43,6 +43,7 @@ class Browser:
     def __init__(self, profile: Path, *extra_arguments: str) -> None:
         self.complaints: list[str] = []
         self.requests: list[str] = []
+        self._traced: str | None = None  # the stream of a trace that has ended
         self._number = 0
         self._profile = profile
         self._process = subprocess.Popen(
@@ -111,6 +112,8 @@ class Browser:
                 self.complaints.append(what["entry"]["text"])
             case "Network.requestWillBeSent":
                 self.requests.append(what["request"]["url"])
+            case "Tracing.tracingComplete":
+                self._traced = what["stream"]
 
     def evaluate(self, expression: str) -> Any:
         """Return the value of a JavaScript expression; a promise is awaited."""
@@ -140,6 +143,22 @@ class Browser:
         """Emulate `prefers-color-scheme: light` or `dark`."""
         feature = {"name": "prefers-color-scheme", "value": scheme}
         self.call("Emulation.setEmulatedMedia", features=[feature])
+
+    def trace(self, *categories: str) -> None:
+        """Begin to note what the browser does, by its own tracing."""
+        config = {"includedCategories": categories, "excludedCategories": ["*"]}
+        self.call("Tracing.start", transferMode="ReturnAsStream", traceConfig=config)
+
+    def traced(self) -> list[dict[str, Any]]:
+        """End the trace and return its events."""
+        self._traced = None
+        self.call("Tracing.end")
+        self.until(lambda: self.evaluate("true") and self._traced)
+        read: list[dict[str, Any]] = []
+        while not read or not read[-1]["eof"]:
+            read.append(self.call("IO.read", handle=self._traced, size=1 << 20))
+        self.call("IO.close", handle=self._traced)
+        return list(json.loads("".join(each["data"] for each in read))["traceEvents"])
 
     def screenshot(self, path: Path, **options: Any) -> None:
         """Save what the tab shows as PNG; options are those of Page.captureScreenshot."""

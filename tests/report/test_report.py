@@ -248,7 +248,7 @@ def test_on_paper_the_figure_is_light_and_fits(browser: Browser, report: Path) -
     corner = "document.querySelector('.plot canvas').getContext('2d').getImageData(0, 0, 1, 1).data"
     assert browser.evaluate(f"[...{corner}]") == [255, 255, 255, 255]
     browser.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    browser.wait("document.querySelector('.plot canvas').clientWidth > 1000")
+    browser.wait("document.querySelector('.plot canvas').clientWidth > 900")
 
 
 CONTRASTS = """(() => {

@@ -108,6 +108,7 @@ def test_a_browser_without_a_canvas_shows_the_picture(browser: Browser, page: Pa
 @pytest.mark.browser
 def test_paper_has_the_picture_and_a_screen_the_canvas(browser: Browser, page: Path) -> None:
     browser.open(page)
+    browser.evaluate("window.report.then(() => true)")
     press(browser, "#figure summary")
     assert set(browser.evaluate(SHOWN)) == {"bar", "places bar", "plot", "series"}
     browser.call("Emulation.setEmulatedMedia", media="print")

@@ -41,7 +41,7 @@ const Plot = (() => {
     let drawn = []; // of each panel: { panel, box, range, parts }
     let mark = null;
     let waiting = 0;
-    let first = null; // the key of the panel that stands first
+    let first = []; // the keys of the panels that stand first
     let size = null; // of the plot, px
     let said = ""; // what the words were made of
     let flat = false; // whether the panel of bytes is drawn less its trend
@@ -50,11 +50,13 @@ const Plot = (() => {
     const colourOf = (series) => series.look[document.documentElement.dataset.theme];
     const margins = () => (NARROW.matches ? { left: 58, right: 8 } : { left: 76, right: 16 });
 
-    /* All panels; the one that holds the evidence stands first, and is high enough to read. */
+    /* All panels; those with the evidence stand first, and the first of them with a scale is high enough to read. */
     function panels() {
-      const one = figure.panels.find((panel) => panel.key === first);
-      if (!one) return figure.panels;
-      return [{ ...one, share: Math.max(one.share, FIRST_SHARE) }, ...figure.panels.filter((panel) => panel !== one)];
+      const evidence = first.map((key) => figure.panels.find((panel) => panel.key === key));
+      const large = evidence.find((panel) => !panel.shades);
+      const ordered = [...new Set([...evidence, ...figure.panels])];
+      const higher = { ...large, share: Math.max(large?.share ?? 0, FIRST_SHARE) };
+      return ordered.map((panel) => (panel === large ? higher : panel));
     }
 
     const isEmpty = (panel) => !figure.series.some((s) => s.panel === panel.key);
@@ -78,7 +80,7 @@ const Plot = (() => {
     /* How high a panel wants to be. */
     function heightOf(panel, width) {
       if (isEmpty(panel)) return LINE_PX * Axes.wrapped(panel.empty, width, fontOf("normal")).length + ROOM_PX;
-      return panel.shades && panel.key !== first ? SHADES_PX : Math.max(LEAST_PX, panel.share * SHARE_PX);
+      return panel.shades ? SHADES_PX : Math.max(LEAST_PX, panel.share * SHARE_PX);
     }
 
     const isClock = () => figure.unit === "s" && figure.span[1] >= 60; // as the first screen writes times
@@ -174,7 +176,7 @@ const Plot = (() => {
       if (parts.length) drawAxes(pen, panel, box, range);
       pen.save();
       pen.beginPath();
-      pen.rect(box.left, box.top - 4, box.width, box.height + 8);
+      pen.rect(box.left, box.top - 1, box.width, box.height + 5); // what lies above is named, not drawn on its title
       pen.clip();
       for (const one of parts) PanelPen.draw(pen, one, { box, view, range, colour: colourOf(one.series), density });
       pen.restore();
@@ -291,7 +293,8 @@ const Plot = (() => {
       const left = Math.max(x(mark[0]), box.left);
       marked.style.left = `${left}px`;
       marked.style.width = `${Math.max(2, Math.min(x(mark[1]), box.left + box.width) - left)}px`;
-      const frames = drawn.filter(({ panel }) => !isEmpty(panel)).map(({ box: { top, height } }) => [top, height].join());
+      const full = drawn.filter(({ panel }) => !isEmpty(panel));
+      const frames = full.map(({ box: { top, height } }) => `${top},${height}`);
       if (marked.dataset.frames === frames.join(" ")) return;
       marked.dataset.frames = frames.join(" ");
       marked.replaceChildren(
@@ -408,8 +411,8 @@ const Plot = (() => {
         mark = from === null ? null : [from, to];
         if (view) placeMark();
       },
-      /* Put the first of these panels that has a point first; none of them: the usual order. */
-      first: (keys) => (first = keys.find((key) => figure.series.some((s) => s.panel === key)) ?? null),
+      /* Put those of these panels that have points first; none of them: the usual order. */
+      first: (keys) => (first = keys.filter((key) => figure.series.some((s) => s.panel === key))),
       flatten: (wish) => {
         flat = wish;
         if (view) paint();
