@@ -16,7 +16,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.benchmarks import goals, limits, measure, mutual_information, native, page, record, virtual
+from tests.benchmarks import goals, limits, measure, mutual_information, native, page, phone, record, virtual
 
 _DOCUMENT = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 _INTRODUCTION = """\
@@ -47,7 +47,7 @@ def _tenth(recipe: record.Recipe) -> record.Recipe:
 def measured(inputs: goals.Captures, *, runs: int, only: str) -> list[goals.Row]:
     """Run the comparisons whose name holds a word; say on stderr how far it is."""
     rows = []
-    for goal in (*goals.ALL, *native.ALL, *limits.ALL, *mutual_information.ALL, *virtual.ALL, *page.ALL):
+    for goal in (*goals.ALL, *native.ALL, *limits.ALL, *mutual_information.ALL, *virtual.ALL, *page.ALL, *phone.ALL):
         if only not in f"{goal.__module__}.{goal.__name__}":
             continue
         print(f"{goal.__name__.replace('_', ' ')} ...", file=sys.stderr, flush=True)
