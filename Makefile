@@ -1,5 +1,6 @@
 # make demo   on a fresh machine: installs into .venv and writes a report on a bundled session.
-# make help   lists the rest; docs/papers has a Makefile of its own. Python >= 3.11 and a network are all that must be there.
+# make help   lists the rest; docs/papers has a Makefile of its own. Python >= 3.11 and a network are all that must be there;
+#             where Rust's cargo is, too, the native kernel is compiled (a minute), and reading is several times faster.
 
 VENV ?= .venv
 # Two more than the cores of a small machine: tests that record or watch wait for half of their time
@@ -22,11 +23,17 @@ export PIP_ROOT_USER_ACTION := ignore
 
 IN_VENV := $(VENV)/bin/python -m
 PIP_INSTALL := $(IN_VENV) pip install --quiet --prefer-binary --retries 10
+# For which machines a wheel is: any Linux of the last ten years here, on macOS the machine itself
+TARGET ?= $(if $(filter Linux,$(shell uname -s)),$(shell uname -m)-unknown-linux-gnu.2.17)
+KERNEL := $(wildcard native/*.* native/src/*.rs native/core/*.toml native/core/src/*.rs native/core/src/*/*.rs)
 CHECKS := --manifest-path native/Cargo.toml --package multitracer-core
+# hatchling, and what cargo needs to link for other machines
+WITH_BUILD = PYTHONPATH=$(abspath $(VENV))/.build PATH=$(abspath $(VENV))/bin:$(abspath $(VENV))/.build/bin:$$PATH
+BUILD = $(WITH_BUILD) $(IN_VENV) hatchling build
 SESSION := typical-1450k
 REPORT := $(CURDIR)/out/$(SESSION).html
 
-.PHONY: help demo test quick lint buckets engines bench causes drives soak fuzz native wheel sanitize pictures statistics clean debian
+.PHONY: help demo test quick lint buckets engines bench causes drives soak fuzz native sdist wheel sanitize pictures statistics clean debian
 
 help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -77,13 +84,17 @@ sanitize:  ## run the crate's tests in Miri and with AddressSanitizer (nightly R
 	cargo +nightly miri test $(CHECKS)
 	RUSTFLAGS=-Zsanitizer=address cargo +nightly test --profile checks $(CHECKS) --target $$(rustc -vV | sed -n 's/host: //p')
 
-native: $(VENV)/.developer  ## build the native kernel and install it, where Rust's cargo is (a minute or two)
-	@$(PIP_INSTALL) --force-reinstall --no-deps ./native
+native: $(VENV)/.user  ## compile the native kernel again, and end with an error where that cannot be done
+	@MULTITRACER_NATIVE=1 $(PIP_INSTALL) --no-deps --editable .
+	@$(IN_VENV) multitracer --version -v
 
-wheel: $(VENV)/.maturin/.made  ## build the native kernel for any Linux (zig, from PyPI, links it), and try it where no compiler is
-	@rm -rf dist/native
-	@PYTHONPATH=$(abspath $(<D)) $(<D)/bin/maturin build --zig --release -i $(VENV)/bin/python -m native/Cargo.toml -o dist/native >&2
-	MULTITRACER_WHEEL=$$(echo $(CURDIR)/dist/native/*.whl) $(IN_VENV) pytest tests/native/test_wheel.py $(PYTEST_ARGS)
+sdist: $(VENV)/.build/.made  ## build what pip can install anywhere: the sources, and a wheel without the native kernel
+	@MULTITRACER_NATIVE=0 $(BUILD) -t sdist -t wheel -d dist >&2
+
+wheel: sdist  ## build a wheel with the native kernel for TARGET (zig, from PyPI, links it), and try all where no compiler is
+	@rm -f dist/*-cp*.whl
+	@MULTITRACER_NATIVE=1 MULTITRACER_TARGET=$(TARGET) $(BUILD) -t wheel -d dist >&2
+	MULTITRACER_DIST=$(CURDIR)/dist MULTITRACER_TARGET=$(TARGET) $(WITH_BUILD) $(IN_VENV) pytest tests/native/test_wheel.py $(PYTEST_ARGS)
 
 pictures: debian $(VENV)/.developer  ## draw the pictures of README and docs again
 	$(IN_VENV) docs.programs.pictures
@@ -102,10 +113,11 @@ $(VENV)/.made: .ci/make-venv
 	@.ci/make-venv $(VENV)
 	@touch $@
 
-$(VENV)/.user: pyproject.toml $(VENV)/.made
+$(VENV)/.user: pyproject.toml $(KERNEL) $(VENV)/.made
 	@echo "Installing MultiTracer into $(VENV) (a minute or two the first time)..." >&2
 	@$(PIP_INSTALL) --editable '.[all]' >&2
 	@$(VENV)/bin/python -m compileall -q multitracer parsers collectors  # pip does not where it installs editable
+	@$(IN_VENV) multitracer --version -v >&2
 	@touch $@
 
 $(VENV)/.developer: pyproject.toml $(VENV)/.user
@@ -117,8 +129,8 @@ $(VENV)/.developer: pyproject.toml $(VENV)/.user
 	    made=$$?; wait; exit $$made
 	@touch $@
 
-$(VENV)/.maturin/.made: $(VENV)/.developer
-	@$(PIP_INSTALL) --target $(@D) 'maturin>=1.9,<2' ziglang >&2
+$(VENV)/.build/.made: $(VENV)/.developer
+	@$(PIP_INSTALL) --target $(@D) 'hatchling>=1.27' 'cargo-zigbuild>=0.20' ziglang 'auditwheel>=6' >&2
 	@touch $@
 
 $(VENV)/.duckdb-1.5/.made: $(VENV)/.developer

@@ -1,7 +1,8 @@
-"""The native kernel: an optional package of compiled code with the results of the Python code, but faster.
+"""The native kernel: an optional module of compiled code with the results of the Python code, but faster.
 
-`multitracer-native` (the folder `native/`) is used if it can be imported and has the version of this package.
-`MULTITRACER_NATIVE=0` disables it. Its results equal those of the Python code, bit for bit.
+`multitracer._native` (the folder `native/`) is a part of wheels for one platform, and of installations where Rust's
+cargo could compile it. It is used where it is there; `MULTITRACER_NATIVE=0` disables it. Its results equal those of
+the Python code, bit for bit.
 
 `CaptureFile` reads a complete file; `walk_pcap`, `walk_pcapng`, `pcapng_packets` and `decode` read chunks and
 blocks that Python passes. `CountingPass` counts the segments of a file or of columns. `EachSegment` and
@@ -19,8 +20,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
-from multitracer import __version__
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "MULTITRACER_NATIVE"
 """Environment variable that disables the kernel if its value is 0."""
-_MODULE = "multitracer_native"
+_MODULE = "multitracer._native"
 
 
 class Kernel(Protocol):
@@ -249,7 +248,7 @@ class NativeFaultError(Exception):
 
 
 class NativeIgnoredWarning(RuntimeWarning):
-    """The native kernel is installed, but with another version."""
+    """The native kernel is there, but was compiled from older sources."""
 
 
 def kernel() -> Kernel | None:
@@ -258,13 +257,13 @@ def kernel() -> Kernel | None:
     Warns
     -----
     NativeIgnoredWarning
-        Once, if the kernel has another version than this package.
+        Once, if the kernel lacks a function: an editable installation whose sources have changed.
     """
     return _looked_up(os.environ.get(VARIABLE, ""))[0]
 
 
 def state() -> str:
-    """Return as text which code reads captures, and why: "the native kernel 0.1.0"."""
+    """Return as text which code reads captures, and why: "the native kernel"."""
     return _looked_up(os.environ.get(VARIABLE, ""))[1]
 
 
@@ -275,26 +274,23 @@ def _looked_up(setting: str) -> tuple[Kernel | None, str]:
     try:
         module = importlib.import_module(_MODULE)
     except ImportError as error:
-        why = "is not installed" if error.name == _MODULE and not error.path else f"cannot be loaded: {error}"
-        return None, f"Python (multitracer-native {why})"
-    version = getattr(module, "__version__", "of unknown version")
-    if version != __version__:
+        missing = error.name == _MODULE and not error.path
+        return None, f"Python (the native kernel {_why_missing() if missing else f'cannot be loaded: {error}'})"
+    if lacking := sorted(name for name in dir(Kernel) if name[0] != "_" and not hasattr(module, name)):
         warnings.warn(
-            f"multitracer-native {version} is not used, because it does not match multitracer "
-            f"{__version__}; install multitracer-native=={__version__}, or set {VARIABLE}=0",
+            f"the native kernel is not used, because it was compiled from older sources and lacks {lacking[0]}; "
+            f"compile it again (make native), or set {VARIABLE}=0",
             NativeIgnoredWarning,
             stacklevel=3,
         )
-        return None, f"Python (multitracer-native {version} is not used: it is not {__version__})"
-    if missing := sorted(name for name in dir(Kernel) if name[0] != "_" and not hasattr(module, name)):
-        warnings.warn(
-            f"multitracer-native {version} is not used, because it was built from older sources "
-            f"and lacks {missing[0]}; build it again (make native), or set {VARIABLE}=0",
-            NativeIgnoredWarning,
-            stacklevel=3,
-        )
-        return None, f"Python (multitracer-native {version} is not used: it lacks {missing[0]})"
-    return cast("Kernel", module), f"the native kernel {version}"
+        return None, f"Python (the native kernel is not used: it lacks {lacking[0]})"
+    return cast("Kernel", module), "the native kernel"
+
+
+def _why_missing() -> str:
+    """Return why the kernel was not compiled; `native/hatch_build.py` wrote it when MultiTracer was built."""
+    noted = Path(__file__).with_name("_native.txt")
+    return f"was not compiled: {noted.read_text('utf-8').strip()}" if noted.is_file() else "was not compiled"
 
 
 @contextmanager

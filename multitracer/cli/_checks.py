@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import parsers
@@ -137,9 +138,11 @@ def _installed_bytes(distribution: str) -> int | None:
 
 def _native_kernel() -> Check:
     is_off = os.environ.get(native.VARIABLE) == "0"
-    fix = f"unset {native.VARIABLE}" if is_off else "make native"
+    is_clone = Path(__file__).parents[2].joinpath("native", "Cargo.toml").is_file()
+    compiled = "make native" if is_clone else f"{sys.executable} -m pip install --force-reinstall --no-deps multitracer"
+    fix = f"unset {native.VARIABLE}" if is_off else f"install Rust (cargo), then: {compiled}"
     works = native.kernel() is not None
-    return Check("multitracer-native", works, native.state(), "read captures faster", fix, needed=False)
+    return Check("native kernel", works, native.state(), "read captures faster", fix, needed=False)
 
 
 def _tool(program: str, version_option: str, purpose: str) -> Check:

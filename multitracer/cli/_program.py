@@ -109,7 +109,7 @@ click.option(
     "-v",
     "--verbose",
     is_flag=True,
-    help="With --version: also show whether Python code or the compiled code of multitracer-native reads captures.",
+    help="With --version: also show whether Python code or the compiled native kernel reads captures.",
 )(cli)
 debug_option(cli)
 

@@ -33,7 +33,7 @@ use pyo3::types::{PyDict, PyList};
 
 use described::DescribedPcap;
 
-pyo3::create_exception!(multitracer_native, Fault, PyRuntimeError, "A bug in the native kernel.");
+pyo3::create_exception!(multitracer._native, Fault, PyRuntimeError, "A bug in the native kernel.");
 
 static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
 
@@ -209,13 +209,12 @@ fn flows_dict<'py>(py: Python<'py>, flows: &[Flow]) -> PyResult<Bound<'py, PyDic
 }
 
 #[pymodule]
-fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     std::panic::set_hook(Box::new(|panic| {
         if let Ok(mut last) = LAST_PANIC.lock() {
             *last = panic.to_string();
         }
     }));
-    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("Fault", module.py().get_type::<Fault>())?;
     module.add_function(wrap_pyfunction!(walk_pcap, module)?)?;
     module.add_function(wrap_pyfunction!(walk_pcapng, module)?)?;

@@ -183,7 +183,7 @@ def rows(captures: list[str], *, runs: int = _RUNS) -> Iterator[tuple[str, ...]]
 
 
 ALL: tuple[goals.Goal, ...] = (
-    (summary, pcap_toolkit, netflower, formats, memory, the_rest) if find_spec("multitracer_native") else ()
+    (summary, pcap_toolkit, netflower, formats, memory, the_rest) if find_spec("multitracer._native") else ()
 )
 """None without the kernel: the other rows measure Python then."""
 

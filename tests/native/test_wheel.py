@@ -1,23 +1,26 @@
-"""The kernel's wheel installs and reads where no compiler is: `make wheel` builds it, and runs this."""
+"""What is released installs and reads where no compiler is: `make wheel` builds it, and runs this."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 import subprocess
 import sys
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
 import zstandard
 
-import multitracer
 from multitracer.native import VARIABLE
 from parsers._stream import open_stream
 from tests.conftest import SAMPLES
 
-WHEEL = os.environ.get("MULTITRACER_WHEEL")
+DIST = Path(os.environ.get("MULTITRACER_DIST", "nowhere"))
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.skipif(not WHEEL, reason="no wheel: make wheel"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.skipif(not DIST.is_dir(), reason="nothing was built: make wheel"), pytest.mark.timeout(1800)]
 
 
 class Bare:
@@ -38,18 +41,41 @@ class Bare:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def install(self, path: Path) -> None:
+        self.run("python", "-m", "pip", "install", "--quiet", "--only-binary", "numpy,zstandard", path)
+
+    def reader(self) -> str:
+        return self.run("multitracer", "--version", "-v").splitlines()[1]
+
+
+def built(pattern: str) -> Path:
+    (path,) = DIST.glob(pattern)
+    return path
+
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Bare:
     made = Bare(tmp_path_factory.mktemp("bare"))
-    made.run("python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:", ROOT, str(WHEEL))
+    made.install(built("*-abi3-*.whl"))
     return made
 
 
-def test_it_is_for_any_linux_of_ten_years_and_any_python_from_3_11_on() -> None:
-    name = Path(str(WHEEL)).name
-    assert name.startswith(f"multitracer_native-{multitracer.__version__}-cp311-abi3-manylinux")
-    assert "manylinux_2_17_" in name
+def build(sources: Path, kind: str, folder: Path, **variables: str) -> Path:
+    """Build a distribution of sources, as make does."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
+    done = subprocess.run(command, cwd=sources, env=os.environ | variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (made,) = folder.glob("multitracer-*")
+    return made
+
+
+@pytest.fixture
+def unpacked(tmp_path: Path) -> Path:
+    """Return the folder of the released sources, unpacked."""
+    with tarfile.open(built("*.tar.gz")) as archive:
+        archive.extractall(tmp_path / "sources", filter="data")
+    (folder,) = (tmp_path / "sources").iterdir()
+    return folder
 
 
 def test_no_compiler_is_there(bare: Bare) -> None:
@@ -58,9 +84,7 @@ def test_no_compiler_is_there(bare: Bare) -> None:
 
 
 def test_it_reads_what_python_reads(bare: Bare, tmp_path: Path) -> None:
-    assert f"captures are read by the native kernel {multitracer.__version__}" in bare.run(
-        "multitracer", "--version", "-v"
-    )
+    assert bare.reader() == "captures are read by the native kernel"
     captures = sorted(SAMPLES.glob("*/*.pcap*"))[:3]
     assert captures
     packed = tmp_path / "packed.pcap.zst"
@@ -69,3 +93,63 @@ def test_it_reads_what_python_reads(bare: Bare, tmp_path: Path) -> None:
     for path in [*captures, packed]:
         native = bare.run("multitracer", "analyze", "--json", path)
         assert native == bare.run("multitracer", "analyze", "--json", path, **{VARIABLE: "0"})
+
+
+def test_it_asks_for_no_newer_c_library_than_its_name_says() -> None:
+    """`auditwheel` looks at the symbols that the kernel needs of the C library."""
+    wheel = built("*-abi3-*.whl")
+    tag = wheel.stem.rpartition("-")[2]
+    shown = subprocess.run(
+        [sys.executable, "-m", "auditwheel", "show", wheel], capture_output=True, text=True, check=True
+    ).stdout
+    assert f'"{tag}"' in shown
+
+
+def test_it_names_no_folder_of_the_machine_that_built_it() -> None:
+    with zipfile.ZipFile(built("*-abi3-*.whl")) as wheel:
+        kernel = wheel.read("multitracer/_native.abi3.so")
+    for folder in (ROOT, Path.home()):
+        assert str(folder).encode() not in kernel
+
+
+@pytest.mark.parametrize("pattern", ["*.tar.gz", "*-none-any.whl"])
+def test_without_cargo_it_installs_and_says_that_python_reads(pattern: str, tmp_path: Path) -> None:
+    bare = Bare(tmp_path)
+    bare.install(built(pattern))
+    why = "cargo was not found" if pattern == "*.tar.gz" else "MULTITRACER_NATIVE was 0"
+    assert bare.reader() == f"captures are read by Python (the native kernel was not compiled: {why})"
+    capture = min(SAMPLES.glob("*/*.pcap*"))
+    assert bare.run("multitracer", "analyze", "--json", capture)
+
+
+def test_where_the_kernel_cannot_be_compiled_the_wheel_is_for_any_machine(unpacked: Path, tmp_path: Path) -> None:
+    (unpacked / "native" / "src" / "lib.rs").write_text("this is no Rust")
+    wheel = build(unpacked, "wheel", tmp_path / "made", MULTITRACER_TARGET="", MULTITRACER_NATIVE="")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        why = archive.read("multitracer/_native.txt").decode()
+    assert why == "`cargo build` failed with status 101\n"
+
+
+def test_who_asks_for_the_kernel_gets_an_error_instead(unpacked: Path, tmp_path: Path) -> None:
+    (unpacked / "native" / "src" / "lib.rs").write_text("this is no Rust")
+    with pytest.raises(AssertionError, match="`cargo build` failed with status 101"):
+        build(unpacked, "wheel", tmp_path / "made", MULTITRACER_TARGET="", MULTITRACER_NATIVE="1")
+
+
+def digest(path: Path) -> tuple[str, str]:
+    return path.name, hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_the_released_sources_make_the_same_bytes_again(unpacked: Path, tmp_path: Path) -> None:
+    """Of themselves, of the wheel for any machine, and, with a target folder of its own, of the kernel."""
+    again = build(unpacked, "sdist", tmp_path / "sdist")
+    assert digest(again) == digest(built("*.tar.gz"))
+    again = build(unpacked, "wheel", tmp_path / "any", MULTITRACER_NATIVE="0")
+    assert digest(again) == digest(built("*-none-any.whl"))
+    shutil.rmtree(unpacked / "native" / "target")
+    again = build(
+        unpacked, "wheel", tmp_path / "kernel",
+        MULTITRACER_NATIVE="1", CARGO_TARGET_DIR=str(tmp_path / "target"),
+    )  # fmt: skip
+    assert digest(again) == digest(built("*-abi3-*.whl"))
