@@ -1,0 +1,87 @@
+"""The files of the hosting service: what they call is there, and nothing of others can change under them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+
+
+def jobs(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(path.read_text("utf-8"))["jobs"]
+    return found
+
+
+def test_there_are_workflows_for_changes_and_for_releases() -> None:
+    assert [path.name for path in WORKFLOWS] == ["ci.yml", "release.yml"]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_each_job_calls_targets_of_the_makefile(path: Path) -> None:
+    for name, job in jobs(path).items():
+        words = "\n".join(step.get("run", "") for step in job["steps"])
+        targets = job.get("strategy", {}).get("matrix", {}).get("target", [])
+        words = words.replace("${{ matrix.target }}", " ".join(targets))
+        called = set(re.findall(r"\bmake ([a-z ]+)", words))
+        assert called, f"{name} calls no target"
+        assert {word for each in called for word in each.split()} <= TARGETS, name
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_actions_of_others_are_pinned_by_their_hash(path: Path) -> None:
+    used = re.findall(r"uses: *(.*)", path.read_text("utf-8"))
+    assert used
+    for each in used:
+        assert re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", each), each
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_job_may_only_read_unless_it_says_more_and_ends_at_some_time(path: Path) -> None:
+    assert yaml.safe_load(path.read_text("utf-8"))["permissions"] == {"contents": "read"}
+    assert all(job["timeout-minutes"] <= 90 for job in jobs(path).values())
+
+
+def test_each_python_from_the_oldest_on_is_tried_with_the_kernel_and_without() -> None:
+    matrix = jobs(ROOT / ".github" / "workflows" / "ci.yml")["test"]["strategy"]["matrix"]
+    oldest = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    assert oldest == f">={matrix['python'][0]}"
+    minors = [int(each.split(".")[1]) for each in matrix["python"]]
+    assert minors == list(range(minors[0], minors[-1] + 1))
+    assert set(matrix["native"]) == {"0", "1"}
+
+
+def test_a_release_has_a_wheel_for_each_system_and_says_where_it_was_built() -> None:
+    built = jobs(ROOT / ".github" / "workflows" / "release.yml")
+    made = {(row["runner"].split("-")[0], row["target"]) for row in built["wheels"]["strategy"]["matrix"]["include"]}
+    linux = {f"{machine}-unknown-linux-{libc}" for machine in ("x86_64", "aarch64") for libc in ("gnu.2.17", "musl")}
+    assert made == {("ubuntu", target) for target in linux} | {("macos", "")}
+    assert any("attest-build-provenance@" in step.get("uses", "") for step in built["release"]["steps"])
+    assert built["release"]["permissions"]["attestations"] == "write"
+
+
+FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml"))
+
+
+@pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
+def test_an_issue_form_has_fields_of_known_kinds_with_names_of_their_own(path: Path) -> None:
+    form = yaml.safe_load(path.read_text("utf-8"))
+    assert form["name"]
+    assert form["description"]
+    fields = [each for each in form["body"] if each["type"] != "markdown"]
+    assert {each["type"] for each in fields} <= {"textarea", "input", "dropdown", "checkboxes"}
+    assert all(each["attributes"]["label"] for each in fields)
+    assert len({each["id"] for each in fields}) == len(fields)
+
+
+def test_who_reports_a_wrong_answer_is_asked_for_an_anonymised_session() -> None:
+    form = (ROOT / ".github" / "ISSUE_TEMPLATE" / "wrong_answer.yml").read_text("utf-8")
+    for command in ("multitracer export session --anonymize", "multitracer inspect --json", "multitracer --version -v"):
+        assert command in form
