@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import warnings
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _ENUMS = {
     "Close": "multitracer.schemas.tcp",
@@ -32,6 +32,7 @@ _ENUMS = {
 }
 """The enumerations of the codes and words in columns, and their modules."""
 _LAZY = _ENUMS | {
+    "MultiTracerDeprecationWarning": "multitracer.errors",
     "MultiTracerError": "multitracer.errors",
     "Session": "multitracer.api.session",
     "columns": "multitracer.api.frames",
@@ -58,6 +59,7 @@ __all__ = [
     "HandoverKind",
     "Initiator",
     "Limit",
+    "MultiTracerDeprecationWarning",
     "MultiTracerError",
     "RadioCause",
     "ReadBy",
@@ -86,7 +88,8 @@ def __getattr__(name: str) -> object:
         new = _RENAMED[name]
         module, _, attribute = new.rpartition(".")
         public = f"multitracer.{attribute}" if attribute in _LAZY else new
-        warnings.warn(f"multitracer.{name} is now {public}", DeprecationWarning, stacklevel=2)
+        category = importlib.import_module("multitracer.errors").MultiTracerDeprecationWarning
+        warnings.warn(f"multitracer.{name} is now {public}, and goes in version 0.3", category, stacklevel=2)
         return getattr(importlib.import_module(module), attribute)
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)

@@ -11,6 +11,7 @@ from multitracer.api.session import open as open  # noqa: A004  # as in gzip.ope
 from multitracer.captured import Flag as Flag
 from multitracer.diagnosis.limits.names import Limit as Limit
 from multitracer.diagnosis.limits.names import RadioCause as RadioCause
+from multitracer.errors import MultiTracerDeprecationWarning as MultiTracerDeprecationWarning
 from multitracer.errors import MultiTracerError as MultiTracerError
 from multitracer.lab.received_power import received_power as received_power
 from multitracer.protocols.sock_diag import ReadBy as ReadBy

@@ -30,6 +30,19 @@ class MultiTracerError(Exception):
     """
 
 
+class MultiTracerDeprecationWarning(DeprecationWarning):
+    """A name, an argument, a column or an option goes in a later version; the text says what takes its place.
+
+    docs/contributing/releases.md has the rule. A filter for this class concerns no other package.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> warnings.filterwarnings("error", category=mt.MultiTracerDeprecationWarning)  # find all uses
+    >>> warnings.filterwarnings("default", category=mt.MultiTracerDeprecationWarning)
+    """
+
+
 class FormatError(MultiTracerError, ValueError):
     """The content of a log violates the format of the log.
 

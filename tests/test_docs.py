@@ -18,13 +18,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import multitracer
 from docs.programs.reflow import WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+CHANGES = sorted((ROOT / "docs" / "changes").glob("*"))
+"""What the next changelog is written from."""
+PAGES = [*sorted(ROOT.glob("*.md")), *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page not in CHANGES)]
 _FENCE = re.compile(r"^```(console|python) run\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
 _FORGIVING = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -47,6 +50,16 @@ def _blocks() -> Iterator[Block]:
         text = page.read_text()
         for found in _FENCE.finditer(text):
             yield Block(page, text[: found.start()].count("\n") + 1, found[1], found[2])
+
+
+def test_the_citation_is_of_this_version() -> None:
+    assert f"\nversion: {multitracer.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda path: path.name)
+def test_a_change_is_named_after_its_issue_and_kind_and_has_bullets(change: Path) -> None:
+    assert re.fullmatch(r"\d+\.(added|changed|fixed|deprecated|removed)(\.\d+)?\.md", change.name)
+    assert all(line.startswith(("- ", "  ")) for line in change.read_text("utf-8").splitlines())
 
 
 @pytest.mark.parametrize("block", list(_blocks()), ids=str)

@@ -110,7 +110,7 @@ def test_public_names_are_listed_and_lead_somewhere() -> None:
 
 
 def test_the_old_name_is_a_deprecated_alias() -> None:
-    with pytest.warns(DeprecationWarning, match=r"now multitracer\.Session"):
+    with pytest.warns(mt.MultiTracerDeprecationWarning, match=r"now multitracer\.Session, and goes in version 0\.3"):
         assert mt.Notebook is mt.Session
 
 

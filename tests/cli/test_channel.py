@@ -132,7 +132,9 @@ def test_the_received_power_of_a_notebook() -> None:
 
 @pytest.mark.parametrize("name", ["channel", "received_power"])
 def test_the_names_of_before_resolve_to_the_lab_and_warn(name: str) -> None:
-    with pytest.warns(DeprecationWarning, match=r"is now multitracer\.lab\.received_power\.received_power"):
+    with pytest.warns(
+        mt.MultiTracerDeprecationWarning, match=r"is now multitracer\.lab\.received_power\.received_power"
+    ):
         assert getattr(mt, name) is received_power
 
 
