@@ -52,6 +52,14 @@ def _blocks() -> Iterator[Block]:
             yield Block(page, text[: found.start()].count("\n") + 1, found[1], found[2])
 
 
+def test_the_changelog_can_be_read() -> None:
+    """Details are in `docs/changes`, and after a release in a lab note."""
+    lines = (ROOT / "CHANGELOG.md").read_text("utf-8").splitlines()
+    assert len(lines) <= 400
+    newest = lines.index(f"## {multitracer.__version__}")
+    assert lines.index("## 0.1.0") - newest <= 150
+
+
 def test_the_citation_is_of_this_version() -> None:
     assert f"\nversion: {multitracer.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
 
@@ -109,9 +117,7 @@ def test_samples_that_a_page_names_are_there(page: Path) -> None:
     assert [name for name in named if not (ROOT / "sample_traces" / name).exists()] == []
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: str(page.relative_to(ROOT))
-)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_prose_has_at_most_100_characters_a_line(page: Path) -> None:
     """But for tables, code and lines with an address."""
     prose = re.sub(r"^ *```.*?^ *```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
