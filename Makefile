@@ -89,10 +89,10 @@ native: $(VENV)/.user  ## compile the native kernel again, and end with an error
 	@$(IN_VENV) multitracer --version -v
 
 sdist: $(VENV)/.build/.made  ## build what pip can install anywhere: the sources, and a wheel without the native kernel
+	@rm -rf dist
 	@MULTITRACER_NATIVE=0 $(BUILD) -t sdist -t wheel -d dist >&2
 
 wheel: sdist  ## build a wheel with the native kernel for TARGET (zig, from PyPI, links it), and try all where no compiler is
-	@rm -f dist/*-cp*.whl
 	@MULTITRACER_NATIVE=1 MULTITRACER_TARGET=$(TARGET) $(BUILD) -t wheel -d dist >&2
 	MULTITRACER_DIST=$(CURDIR)/dist MULTITRACER_TARGET=$(TARGET) $(WITH_BUILD) $(IN_VENV) pytest tests/native/test_wheel.py $(PYTEST_ARGS)
 

@@ -127,7 +127,7 @@ def test_without_cargo_it_installs_and_says_that_python_reads(pattern: str, tmp_
 
 
 def test_where_the_kernel_cannot_be_compiled_the_wheel_is_for_any_machine(unpacked: Path, tmp_path: Path) -> None:
-    (unpacked / "native" / "src" / "lib.rs").write_text("this is no Rust")
+    (unpacked / "native" / "Cargo.toml").write_text("this is no manifest")
     wheel = build(unpacked, "wheel", tmp_path / "made", MULTITRACER_TARGET="", MULTITRACER_NATIVE="")
     assert wheel.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
@@ -136,7 +136,7 @@ def test_where_the_kernel_cannot_be_compiled_the_wheel_is_for_any_machine(unpack
 
 
 def test_who_asks_for_the_kernel_gets_an_error_instead(unpacked: Path, tmp_path: Path) -> None:
-    (unpacked / "native" / "src" / "lib.rs").write_text("this is no Rust")
+    (unpacked / "native" / "Cargo.toml").write_text("this is no manifest")
     with pytest.raises(AssertionError, match="`cargo build` failed with status 101"):
         build(unpacked, "wheel", tmp_path / "made", MULTITRACER_TARGET="", MULTITRACER_NATIVE="1")
 
