@@ -5,6 +5,7 @@ const Plot = (() => {
   const NARROW = window.matchMedia("(max-width: 640px)");
   const LINE_PX = 17; // of words, as in figure.css
   const ROOM_PX = 5; // above the words of a panel
+  const TICK_PX = 6; // half the height of the words of a tick
   const NOTE_PX = 90; // of "above, up to 999 MB", without the names before it
   const TICKS_PX = 24; // below all panels, for the ticks of the shared axis
   const PX_PER_TICK = 90;
@@ -48,7 +49,7 @@ const Plot = (() => {
 
     const colours = () => figure.themes[document.documentElement.dataset.theme];
     const colourOf = (series) => series.look[document.documentElement.dataset.theme];
-    const margins = () => (NARROW.matches ? { left: 58, right: 8 } : { left: 76, right: 16 });
+    const margins = () => (NARROW.matches ? { left: 62, right: 8 } : { left: 76, right: 16 });
 
     /* All panels; those with the evidence stand first, and the first of them with a scale is high enough to read. */
     function panels() {
@@ -70,7 +71,8 @@ const Plot = (() => {
       const note = bounds ? Axes.wide(bounds, fontOf("normal")) + NOTE_PX : 0;
       const beside = title.length === 1 && Axes.wide(panel.title, fontOf("bold")) + note + 2 * LINE_PX < room;
       const lines = title.length + (bounds && !beside ? 1 : 0);
-      return { lines: title.length, beside, height: ROOM_PX + LINE_PX * lines };
+      const tick = NARROW.matches ? TICK_PX : 0; // a title that begins at the edge stands above the highest tick
+      return { lines: title.length, beside, height: ROOM_PX + LINE_PX * lines + tick };
     }
 
     const fontOf = (weight) => `${weight} 13px ${family()}`;
