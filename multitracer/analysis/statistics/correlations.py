@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import spearmanr
-from sklearn.feature_selection import mutual_info_regression
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,8 +38,9 @@ if TYPE_CHECKING:
 
     Correlation = Callable[[Array, Array], float]
 
-if find_spec("dcor") is None:  # it is imported when it is called: that takes longer than all the rest
-    raise ModuleNotFoundError("dcor is not installed", name="dcor")
+for needed in ("sklearn", "dcor"):  # imported where they are called: that takes longer than all the rest
+    if find_spec(needed) is None:
+        raise ModuleNotFoundError(f"{needed} is not installed", name=needed)
 
 
 def rank_correlation(x: Array, y: Array) -> float:
@@ -77,6 +77,8 @@ def information_of_neighbours(x: Array, y: Array) -> float:
     x, y : ndarray of float64, shape (n_points,)
         Without gaps. Noise of 1e-10 of their size (fixed seed) separates equal values.
     """
+    from sklearn.feature_selection import mutual_info_regression  # noqa: PLC0415  # 0.7 s, and only `ksg` needs it
+
     information = mutual_info_regression(
         x[:, None], y, discrete_features=False, n_neighbors=_NEIGHBOURS, random_state=0
     )
