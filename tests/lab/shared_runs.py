@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import io
 import pickle
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -51,11 +52,19 @@ class SharedRuns:
     @contextmanager
     def _locked(self, scenario: Scenario) -> Iterator[Path]:
         """Yield where the summary of a scenario is kept, while no other worker makes it."""
-        name = hashlib.sha256(pickle.dumps(scenario)).hexdigest()
-        kept = self._folder / f"{name}.summary"
+        kept = self._folder / f"{_name(scenario)}.summary"
         with kept.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield kept
+
+
+def _name(scenario: Scenario) -> str:
+    """Return the same name for equal scenarios, whichever of their values are one object."""
+    octets = io.BytesIO()
+    pickler = pickle.Pickler(octets)
+    pickler.fast = True
+    pickler.dump(scenario)
+    return hashlib.sha256(octets.getvalue()).hexdigest()
 
 
 def _summary(kept: Path) -> Summary:

@@ -14,7 +14,6 @@ import multitracer as mt
 from multitracer.analysis.deliveries import wtcp_deliveries
 from multitracer.endpoints import Endpoints
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.simulator.record import record_virtual
 from multitracer.recording.deliveries import RecordedFlow, _answers, flow_curves, tcp_flows, wtcp_flows
 from multitracer.recording.read import read
 from multitracer.tables import NOT_A_TIME, Table
@@ -25,14 +24,15 @@ from tests.parsers.test_wtcp import CALL, START_NS, ack, data, syn, syn_ack, wri
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.lab.shared_runs import SharedRuns
+
 FIGURES = ("1", "3a", "3b", "4a", "4b", "5", "6")
 
 
-def recorded(folder: Path, figure: str, transport: str) -> list[dict[str, Any]]:
-    """Run a scenario; return the flows of its summary."""
-    record_virtual(load_scenario(f"wtcp-fig{figure}").with_transport(transport), folder)
-    flows: list[dict[str, Any]] = json.loads((folder / "summary.json").read_text("utf-8"))["flows"]
-    return flows
+def recorded(runs: SharedRuns, figure: str, transport: str) -> tuple[Path, list[dict[str, Any]]]:
+    """Run a scenario; return its session, and the flows of its summary."""
+    folder = runs.session(load_scenario(f"wtcp-fig{figure}").with_transport(transport)).folder
+    return folder, json.loads((folder / "summary.json").read_text("utf-8"))["flows"]
 
 
 def numbers(flows: list[RecordedFlow]) -> list[tuple[str, str, int | None, int | None]]:
@@ -44,15 +44,14 @@ def as_measured(flows: list[dict[str, Any]]) -> list[tuple[str, str, int, int]]:
 
 
 @pytest.fixture(scope="module")
-def contended(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
-    folder = tmp_path_factory.mktemp("flows") / "six"
-    return folder, recorded(folder, "6", "wtcp")
+def contended(shared_runs: SharedRuns) -> tuple[Path, list[dict[str, Any]]]:
+    return recorded(shared_runs, "6", "wtcp")
 
 
 @pytest.mark.parametrize("figure", FIGURES)
-def test_wtcp_delivered_what_the_summary_says(tmp_path: Path, figure: str) -> None:
-    measured = recorded(tmp_path / "run", figure, "wtcp")
-    recording = read(tmp_path / "run")
+def test_wtcp_delivered_what_the_summary_says(shared_runs: SharedRuns, figure: str) -> None:
+    folder, measured = recorded(shared_runs, figure, "wtcp")
+    recording = read(folder)
     flows = wtcp_flows(recording)
     assert numbers(flows) == as_measured(measured)
     for flow, told in zip(flows, measured, strict=True):
@@ -63,9 +62,9 @@ def test_wtcp_delivered_what_the_summary_says(tmp_path: Path, figure: str) -> No
 
 
 @pytest.mark.parametrize(("figure", "transport"), [("5", "vegas"), ("6", "newreno")])
-def test_tcp_delivered_what_the_summary_says(tmp_path: Path, figure: str, transport: str) -> None:
-    measured = recorded(tmp_path / "run", figure, transport)
-    recording = read(tmp_path / "run")
+def test_tcp_delivered_what_the_summary_says(shared_runs: SharedRuns, figure: str, transport: str) -> None:
+    folder, measured = recorded(shared_runs, figure, transport)
+    recording = read(folder)
     assert numbers(tcp_flows(recording)) == as_measured(measured)
     assert not wtcp_flows(recording)
 

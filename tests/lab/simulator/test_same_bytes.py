@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,6 +20,9 @@ from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator import network
 from multitracer.lab.simulator.record import record_virtual
 from tests.lab.rig.virtual import plan, run
+
+if TYPE_CHECKING:
+    from tests.lab.shared_runs import SharedRuns
 
 RECORDED = {
     "cdma2000-download": "710050f60e7ac495",
@@ -74,9 +78,8 @@ def digest(folder: Path, *newer: str) -> str:
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_a_run_in_virtual_time_writes_the_bytes_it_always_wrote(name: str, tmp_path: Path) -> None:
-    record_virtual(load_scenario(name), tmp_path / "run", seed=1)
-    assert digest(tmp_path / "run") == RECORDED[name]
+def test_a_run_in_virtual_time_writes_the_bytes_it_always_wrote(name: str, shared_runs: SharedRuns) -> None:
+    assert digest(shared_runs.session(load_scenario(name)).folder) == RECORDED[name]
 
 
 @pytest.mark.parametrize("name", MEASURED)
