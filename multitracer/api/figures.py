@@ -58,7 +58,7 @@ class SessionFigures(Kept):
 
         Examples
         --------
-        >>> "TcpRcv_data" in {trace.name for trace in session.stacked().data}
+        >>> "TcpRcv_data" in {trace.meta for trace in session.stacked().data}
         True
         """
         return stacked(self._transfer(connection, reverse), StackedView(offset_bytes=offset_bytes), theme=theme)

@@ -88,7 +88,7 @@ ADVICE = tuple(
          "keep-alives more often than its timeout, or a new connection after a pause"),
         (Limit.OUTAGE, "path-mtu-black-hole", None, _SMALL_MTU_HELP),
         (Limit.OUTAGE, "after-idle", None,
-         f"{_FAILED_PATH_HELP}, or a firewall or NAT that had forgotten the idle connection (keep-alives)"),
+         f"{_FAILED_PATH_HELP}; or keep-alives, if a firewall or NAT had forgotten the idle connection"),
         (Limit.OUTAGE, "radio", None, "better coverage, or other handover parameters of the network"),
         (Limit.OUTAGE, "", None, _FAILED_PATH_HELP),
         (Limit.LINK, "or-paced", LimitSubtype.HOST,
@@ -289,10 +289,14 @@ def _help_of_next(limited: Limited, named: dict[tuple[Limit, bool], float], shar
         return ""
     rows = [row for row in limited.shares if row.limit is limit]
     row = next(row for row in rows if limit is Limit.APPLICATION or row.reverse == reverse)
+    noun, part = _noun(limited, limit, reverse=row.reverse), row.part
     if limit is Limit.APPLICATION:  # of one endpoint, as the sentence names it
-        next_share = _by_end(limited, rows)[_noun_of(limited, row)]
-    helps = remedy(limit, row.part, _facts_here(facts, limited, row))
-    return f"; for {_noun_of(limited, row)} ({percent(next_share, is_short=True)}): {helps}"
+        noun = _noun_of(limited, row)
+        next_share = _by_end(limited, rows)[noun]
+    elif limit is Limit.LINK:
+        part = _main_part(limited, row._replace(part=LimitSubtype.NONE))
+    helps = remedy(limit, part, _facts_here(facts, limited, row))
+    return f"; for {noun} ({percent(next_share, is_short=True)}): {helps}"
 
 
 def _facts_here(facts: frozenset[str], limited: Limited, row: LimitShare) -> frozenset[str]:
@@ -473,8 +477,8 @@ def _headline_unopened(limited: Limited, failed: FailedOpening, facts: frozenset
 
 
 def _main_part(limited: Limited, row: LimitShare) -> LimitSubtype:
-    """Return the subtype of a row; of one that stands for all of its limit, the subtype of most of that, if any."""
-    if row.part or row.limit is Limit.APPLICATION:
+    """Return the subtype of a row; of one that stands for all of the link, the subtype of most of that, if any."""
+    if row.part or row.limit is not Limit.LINK:
         return row.part
     own = [each for each in limited.shares if each.limit is row.limit and each.reverse == row.reverse]
     main = max(own, key=lambda each: each.share)
@@ -500,7 +504,7 @@ def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float
     nouns = [_noun(limited, limit, row.part, reverse=row.reverse) for row in parts]
     if not parts[0].part and _main_part(limited, parts[0]) is LimitSubtype.ACKS:
         nouns = [f"{nouns[0]}, more in the direction of the ACKs"]
-    did = [what_happened(limited.side(reverse=row.reverse), limit, row.part, changed) for row in parts]
+    did = [what_happened(limited.side(reverse=row.reverse), limit, row.part, changed, row.confidence) for row in parts]
     if len(set(nouns)) == 1:
         return f"{begin} {nouns[0]}: {', and '.join(did)} ({basis})."
     what = "; ".join(_of_end(noun, words) for noun, words in zip(nouns, did, strict=True))
@@ -622,8 +626,17 @@ _AS_ONE = 1.02
 """Maximum ratio of the highest to the lowest rate of a link that is printed as one number. Not measured."""
 
 
-def what_happened(limited: Limited, limit: Limit, part: LimitSubtype, changed: Finding | None = None) -> str:
-    """Return a clause about the effect of a limit, with its numbers; `changed` as in `at_rate`."""
+def what_happened(
+    limited: Limited,
+    limit: Limit,
+    part: LimitSubtype,
+    changed: Finding | None = None,
+    sure: Confidence = Confidence.MEASURED,
+) -> str:
+    """Return a clause about the effect of a limit, with its numbers; `changed` as in `at_rate`.
+
+    Where it is not `sure`, the clause names what packets of one end do not tell from it.
+    """
     begin, end = stretches(limited, limit, part or None)
     lengths = np.asarray((end - begin) * limited.transfer.speed / NS_PER_S)
     seconds = float(lengths.sum())
@@ -631,7 +644,8 @@ def what_happened(limited: Limited, limit: Limit, part: LimitSubtype, changed: F
         paused = idle_gaps_s(limited) if part is LimitSubtype.PEER else lengths
         asks = "asked" if limited.transfer.reverse else "answered"
         clause = _of_application(part, seconds, paused if len(paused) else lengths, asks=asks)
-        return f"{clause}{_or_buffer(limited)}" if part is LimitSubtype.WRITES else clause
+        may_be_buffer = part is LimitSubtype.WRITES and sure is Confidence.WEAK and _has_no_state(limited)
+        return f"{clause}, or its send buffer was full" if may_be_buffer else clause
     if limit is Limit.LINK:
         if part is LimitSubtype.ACKS:
             return f"they waited in its queue for {lasted(seconds)}"
@@ -715,9 +729,13 @@ def _though(limited: Limited) -> str:
 
 
 def _made_small(limited: Limited) -> str:
-    """Return words on losses, which make a congestion window small; "" where none is known."""
-    has_losses = (limited.transfer.verdicts["necessity"] == Necessity.NECESSARY).any()
-    return "losses had made it small, and " if has_losses else ""
+    """Return words on losses, which make a congestion window small; "" where none came before most of its time."""
+    verdicts, (begin, end) = limited.transfer.verdicts, stretches(limited, Limit.CONGESTION_WINDOW)
+    rows = verdicts["row"][verdicts["necessity"] == Necessity.NECESSARY]
+    if not len(rows):
+        return ""
+    after_ns = np.maximum(end - np.maximum(begin, limited.transfer.time_ns[rows].min()), 0).sum()
+    return "losses had made it small, and " if 2 * after_ns > (end - begin).sum() else ""
 
 
 def _though_read(limited: Limited) -> str:
@@ -728,13 +746,6 @@ def _though_read(limited: Limited) -> str:
 
 def _or_window(limited: Limited) -> str:
     return ", or the congestion window stood still" if _has_no_state(limited) else ""
-
-
-def _or_buffer(limited: Limited) -> str:
-    """Return words on the send buffer where only packets of one end say, weakly, that the program was idle."""
-    of_writes = (row for row in limited.shares if (row.limit, row.part) == (Limit.APPLICATION, LimitSubtype.WRITES))
-    is_weak = any(row.confidence is Confidence.WEAK for row in of_writes)
-    return ", or its send buffer was full" if is_weak and _has_no_state(limited) else ""
 
 
 def _of_application(part: LimitSubtype, seconds: float, lengths: Array, *, asks: str) -> str:

@@ -266,7 +266,7 @@ def _of_folder(folder: Path) -> Inputs:
         captures = tuple(path for path, fmt in known if fmt.layer == "packet")
         points += [Point(host, captures)] if captures else []
         recorder = _recorded_at(place, warnings) if place != folder else None
-        owner = recorder if recorder in first else host
+        owner = recorder if recorder in {*first, *hosts} else host
         logs += [HostLog(owner, path, fmt.name, fmt.layer) for path, fmt in known if fmt.layer != "packet"]
     warnings += [*(manifest.warnings if manifest else ()), *search.warnings()]
     warnings += map(str, parsers.left_out())

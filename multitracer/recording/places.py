@@ -133,7 +133,7 @@ def places_of(recording: Recording, capture: Capture, connection: int, *, revers
     places = [ConnectionAtPoint(*view, vantage_of(recording, *view[:2], reverse=view[2])) for view in views]
     sender = next((place for place in places if place.vantage is Vantage.NEAR_SENDER), places[0])
     receiver = next((place for place in places if place.vantage is Vantage.NEAR_RECEIVER), sender)
-    if sender.unique_bytes < _MOST_OF * receiver.unique_bytes:
+    if sender.unique_bytes < _MOST_OF * receiver.unique_bytes and not _has_state(recording, sender):
         sender = receiver
     others = [replace(place, is_turned=place.reverse != sender.reverse) for place in places if place is not sender]
     if sender.vantage is Vantage.NEAR_RECEIVER:
@@ -147,6 +147,12 @@ def places_of(recording: Recording, capture: Capture, connection: int, *, revers
             if suits(place):
                 return sender, place
     return sender, None
+
+
+def _has_state(recording: Recording, place: ConnectionAtPoint) -> bool:
+    """Return whether the sender's variables were recorded: with them a capture with gaps tells more than another."""
+    state, _ = recording.hosts.of_sender(place.capture, place.connection, reverse=place.reverse)
+    return bool(len(state))
 
 
 def distinct_connections(recording: Recording, most: int) -> tuple[list[int], set[int]]:

@@ -317,7 +317,7 @@ def test_a_connection_that_was_idle_before_it_failed_may_have_been_forgotten(
         exchange.data(last_ms + idle_s * 1e3 + again_ms, 12)
     told = exchange.diagnosed(tmp_path).headline
     assert told.limit is Limit.OUTAGE
-    assert ("a firewall or NAT that had forgotten the idle connection" in told.help) is is_told
+    assert ("keep-alives, if a firewall or NAT had forgotten the idle connection" in told.help) is is_told
 
 
 def test_a_window_that_needs_scaling_is_helped_by_scaling_also_if_neither_end_offered_it(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def payload_rate(
     rows = np.flatnonzero((time_ns != NOT_A_TIME) & (payload_bytes > 0))
     if not len(rows):
         return None
-    first_ns = int(time_ns[rows].min())
+    first_ns = int(time_ns[rows].min()) // step_ns * step_ns  # so that a second of UTC is one interval
     number = (time_ns[rows] - first_ns) // step_ns
     if int(number.max()) * step_ns > _LONGEST_S * NS_PER_S:
         return None

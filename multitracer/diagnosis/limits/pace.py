@@ -204,7 +204,8 @@ def _bursts_of_a_round(seen: Observed) -> bool:
 def _arrivals(seen: Observed) -> Array:
     """Return when each send arrived at the receiver, in ns; NA if that is not known."""
     came = np.full(len(seen.sends), NA, dtype=np.int64)
-    came[seen.delays.place] = seen.delays.time_ns + seen.delays.way_ns
+    samples = seen.delays.where(seen.delays.place < len(came))  # not of probes, which are no sends
+    came[samples.place] = samples.time_ns + samples.way_ns
     return came
 
 

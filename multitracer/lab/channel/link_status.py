@@ -66,9 +66,7 @@ class LinkStatus(NamedTuple):
 
     def ns2_commands(self) -> str:
         """Return the commands for ns-2; a script that has $ns, $n0, $n1 and a procedure finish sources them."""
-        changes = list(self.states())
-        kept = changes[1:] if self.is_up else changes
-        lines = (f"$ns rtmodel-at {_seconds(time_ns)} {_word(is_up)} $n0 $n1\n" for time_ns, is_up in kept)
+        lines = (f"$ns rtmodel-at {_seconds(time_ns)} {_word(is_up)} $n0 $n1\n" for time_ns, is_up in self.states())
         return f'{"".join(lines)}$ns at {_seconds(self.end_ns)} "finish"\n'
 
     def channel(self) -> Channel:

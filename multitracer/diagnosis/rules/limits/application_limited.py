@@ -29,7 +29,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     numbers = limit.numbers
     typical, largest = about(numbers["median_s"]), about(numbers["largest_s"])
     lengths = count(len(limit.lengths_s), "pause")
-    lengths += f" of {typical}" if len(limit.lengths_s) == 1 else f", usually {typical}, at most {largest}"
+    lengths += f", usually {typical}, at most {largest}" if len(limit.lengths_s) > 2 else f" of at most {largest}"
     sentence = (
         f"The sending program had nothing to send for {limit.seconds:.1f} s, {100 * limit.share:.0f} % of the time: "
         f"{lengths}."
