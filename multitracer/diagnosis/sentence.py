@@ -828,9 +828,9 @@ def _radio_words(
     name, took = radio.words(names[0]), lasted(own[names[0]])
     name = name[0].upper() + name[1:]
     first = {
-        Limit.OUTAGE: f"{name} for {took}: nothing arrived ({basis}).",
+        Limit.OUTAGE: f"{name} cost {took}: nothing arrived ({basis}).",
         Limit.LINK: f"{name} limited the link for {took}{at_rate(limited)} ({basis}).",
-        Limit.RECOVERY: f"{name} for {took}: data were lost, and later data waited for them ({basis}).",
+        Limit.RECOVERY: f"{name} cost {took}: data were lost, and later data waited for them ({basis}).",
     }[limit]
     return _RadioWords(first, "", helps, others, cause)
 
@@ -866,7 +866,7 @@ def _listed(bad: Causes, names: list[RadioCause], radio: Sequence[RadioCauses]) 
     words = []
     for each in names:
         most = max(range(len(radio)), key=[share.get(each, 0.0) for share in shares].__getitem__)
-        words.append(f"{radio[most].words(each)} for {lasted(bad[each])}")
+        words.append(f"{radio[most].words(each)} cost {lasted(bad[each])}")
     return ", ".join(words)
 
 

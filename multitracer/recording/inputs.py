@@ -349,6 +349,7 @@ class _Search:
 
     def _is_companion(self, name: str) -> bool:
         plain = re.sub(_COMPRESSED, "", name)
+        plain = re.sub(r"-\d+(?=\.(log|err)$)", "", plain)  # a run that went on has words in files -1, -2, ...
         if plain in _COMPANIONS or re.fullmatch(_NOTES, plain):
             return True
         return plain.endswith(_WORDS_OF_COLLECTOR) and Path(plain).stem in self._collectors
