@@ -199,7 +199,7 @@ def _outcome(progress: CampaignProgress, campaign: str) -> str:
     "--json",
     "form",
     flag_value="json",
-    help="Write the result as JSON, one object per line; `multitracer schema campaign-query` describes it.",
+    help="Write the result as JSON, a list of objects; `multitracer schema campaign-query` describes it.",
 )
 @click.option(
     "-o", "--output", type=target, metavar="FILE",
