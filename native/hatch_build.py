@@ -15,6 +15,7 @@ MULTITRACER_TARGET
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -22,6 +23,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +59,18 @@ class KernelHook(BuildHookInterface[Any]):
             if os.environ.get("MULTITRACER_NATIVE") == "1":
                 raise
             print(f"MultiTracer is built without its native kernel: {error}", file=sys.stderr)  # noqa: T201
-            made, name = root / "native" / "target" / "why_no_kernel.txt", REASON
-            made.parent.mkdir(parents=True, exist_ok=True)
-            made.write_text(f"{error}\n", "utf-8")
+            made, name = self.note(f"{error}\n"), REASON
         if version == "editable":
             put(made, root / name, [root / KERNEL, root / REASON])
         else:
             build_data["force_include"][str(made)] = name
+
+    def note(self, text: str) -> Path:
+        """Write a file that lasts as long as this build; the folder of the sources may be read-only."""
+        self.scratch = tempfile.TemporaryDirectory(prefix="multitracer-build-")
+        made = Path(self.scratch.name, "why_no_kernel.txt")
+        made.write_text(text, "utf-8")
+        return made
 
 
 def put(made: Path, place: Path, all_places: list[Path]) -> None:
@@ -84,20 +91,25 @@ def compile_kernel(root: Path, target: str) -> Path:
         raise NotBuiltError("it needs CPython with the global interpreter lock")
     if not shutil.which("cargo"):
         raise NotBuiltError("cargo was not found")
-    command = ["cargo", *(["zigbuild", "--target", target] if target else ["build"])]
-    command += ["--release", "--locked", "--manifest-path", str(root / "native" / "Cargo.toml")]
+    command = ["cargo", *(["zigbuild", "--target", target] if target else ["build"]), "--release", "--locked"]
+    command += ["--manifest-path", str(root / "native" / "Cargo.toml"), "--message-format=json-render-diagnostics"]
     environment = os.environ | settings(target)
-    # All of cargo's words go to standard error: standard output belongs to the program that asked for the wheel
-    done = subprocess.run(command, cwd=root, env=environment, stdout=sys.stderr, check=False)
+    environment.pop("CARGO_BUILD_TARGET", None)  # the wheel's tag says for which machine it is
+    # Cargo's words for people go to standard error, and it says on standard output what it made
+    done = subprocess.run(command, cwd=root, env=environment, stdout=subprocess.PIPE, encoding="utf-8", check=False)
     if done.returncode:
         raise NotBuiltError(f"`{' '.join(command[:2])}` failed with status {done.returncode}")
-    made = Path(os.environ.get("CARGO_TARGET_DIR", root / "native" / "target"))
-    release = made / re.sub(r"(?<=gnu)\.[\d.]+$", "", target) / "release"
-    names = ("libmultitracer_native.so", "libmultitracer_native.dylib", "multitracer_native.dll")
-    found = [release / name for name in names if (release / name).is_file()]
+    found = [path for line in done.stdout.splitlines() if line.startswith("{") for path in libraries(json.loads(line))]
     if not found:
-        raise NotBuiltError(f"cargo left no library in {release}")
-    return found[0]
+        raise NotBuiltError(f"`{' '.join(command[:2])}` made no library")
+    return found[-1]
+
+
+def libraries(message: dict[str, Any]) -> list[Path]:
+    """Return the kernel's library if a message of cargo names it: which folder it is in is up to cargo's settings."""
+    if message["reason"] != "compiler-artifact" or message["target"]["name"] != "multitracer_native":
+        return []
+    return [Path(name) for name in message["filenames"] if name.endswith((".so", ".dylib", ".dll"))]
 
 
 def settings(target: str) -> dict[str, str]:

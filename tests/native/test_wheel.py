@@ -141,6 +141,54 @@ def test_who_asks_for_the_kernel_gets_an_error_instead(unpacked: Path, tmp_path:
         build(unpacked, "wheel", tmp_path / "made", MULTITRACER_TARGET="", MULTITRACER_NATIVE="1")
 
 
+TINY = """
+[package]
+name = "multitracer-native"
+edition = "2024"
+[lib]
+name = "multitracer_native"
+crate-type = ["cdylib"]
+"""
+LOCK = """
+version = 4
+[[package]]
+name = "multitracer-native"
+version = "0.0.0"
+"""
+
+
+def tiny_crate(sources: Path, mark: str) -> None:
+    """Put a crate that is compiled in a second in place of the kernel's; its library contains the mark."""
+    shutil.rmtree(sources / "native" / "src")
+    (sources / "native" / "src").mkdir()
+    (sources / "native" / "Cargo.toml").write_text(TINY)
+    (sources / "native" / "Cargo.lock").write_text(LOCK)
+    code = f'#[unsafe(no_mangle)] pub static MARK: [u8; {len(mark)}] = *b"{mark}";'
+    (sources / "native" / "src" / "lib.rs").write_text(code)
+
+
+@pytest.mark.parametrize("variable", ["", "CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR", "CARGO_BUILD_TARGET"])
+def test_the_wheel_has_the_library_that_cargo_made_and_no_older_one(
+    unpacked: Path, tmp_path: Path, variable: str
+) -> None:
+    tiny_crate(unpacked, "made-by-this-build")
+    stale = unpacked / "native" / "target" / "release" / "libmultitracer_native.so"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("of an older build")
+    host = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout.partition("host: ")[2]
+    value = host.splitlines()[0] if variable == "CARGO_BUILD_TARGET" else str(tmp_path / "target")
+    asked = {"MULTITRACER_TARGET": "", "MULTITRACER_NATIVE": "1"}
+    wheel = build(unpacked, "wheel", tmp_path / "made", **asked, **({variable: value} if variable else {}))
+    with zipfile.ZipFile(wheel) as archive:
+        assert b"made-by-this-build" in archive.read("multitracer/_native.abi3.so")
+
+
+def test_a_wheel_without_the_kernel_writes_nothing_into_the_sources(unpacked: Path, tmp_path: Path) -> None:
+    before = sorted(unpacked.rglob("*"))
+    build(unpacked, "wheel", tmp_path / "made", MULTITRACER_NATIVE="0")
+    assert sorted(unpacked.rglob("*")) == before
+
+
 def digest(path: Path) -> tuple[str, str]:
     return path.name, hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -152,7 +200,6 @@ def test_the_released_sources_make_the_same_bytes_again(unpacked: Path, tmp_path
     assert digest(again) == digest(built("*.tar.gz"))
     again = build(unpacked, "wheel", tmp_path / "any", MULTITRACER_NATIVE="0")
     assert digest(again) == digest(built("*-none-any.whl"))
-    shutil.rmtree(unpacked / "native" / "target")
     again = build(
         unpacked, "wheel", tmp_path / "kernel",
         MULTITRACER_NATIVE="1", CARGO_TARGET_DIR=str(tmp_path / "target"),
