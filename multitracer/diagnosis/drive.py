@@ -241,7 +241,7 @@ class Drive:
         if (arrived := self._arrived) is not None:
             segments, time_ns = arrived
         of = None if reverse is None else self._is_reverse(capture) == reverse
-        return payload_rate(time_ns, segments["payload_bytes"], step_ns=step_ns, of=of)
+        return payload_rate(time_ns, segments["payload_bytes"], step_ns=step_ns, of=of, is_utc=True)
 
     def _is_reverse(self, capture: Capture) -> Mask:
         """Return for each segment that `_payload_rate` counts whether a responder sent it.

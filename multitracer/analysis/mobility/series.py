@@ -108,7 +108,7 @@ class Steps:
 
 
 def payload_rate(
-    time_ns: Times, payload_bytes: Numbers, *, step_ns: int = NS_PER_S, of: Mask | None = None
+    time_ns: Times, payload_bytes: Numbers, *, step_ns: int = NS_PER_S, of: Mask | None = None, is_utc: bool = False
 ) -> Steps | None:
     """Return the rate of TCP payload in a capture, both directions, per interval; None without a time.
 
@@ -120,6 +120,8 @@ def payload_rate(
         Length of an interval.
     of : ndarray of bool, shape (n_segments,), optional
         The segments that count; the intervals are those of all segments, so that rates of parts add up.
+    is_utc : bool
+        Whether the intervals are those of UTC; by default the first one begins with the first payload.
 
     Returns
     -------
@@ -129,7 +131,8 @@ def payload_rate(
     rows = np.flatnonzero((time_ns != NOT_A_TIME) & (payload_bytes > 0))
     if not len(rows):
         return None
-    first_ns = int(time_ns[rows].min()) // step_ns * step_ns  # so that a second of UTC is one interval
+    first_ns = int(time_ns[rows].min())
+    first_ns -= first_ns % step_ns if is_utc else 0
     number = (time_ns[rows] - first_ns) // step_ns
     if int(number.max()) * step_ns > _LONGEST_S * NS_PER_S:
         return None

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitracer.analysis.mobility.series import Steps
+from multitracer.analysis.mobility.seconds import mean_of
+from multitracer.analysis.mobility.series import Steps, payload_rate
 from multitracer.analysis.mobility.stretches import sharpened, stretches
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
@@ -113,3 +114,15 @@ def test_radio_alone_lasts_from_the_middle_between_two_readings() -> None:
     rows = [row | {"at": row["at"] + 0.8} | ({"rsrp_dbm": -118.0} if 20 <= row["at"] < 30 else {}) for row in FINE]
     (row,) = stretches(replace(drive(rows, LOW, "link"), limits=None, throughput=None)).rows()
     assert (seconds(row["begin_ns"]), seconds(row["end_ns"]), row["seconds"]) == (20.3, 30.3, 10)
+
+
+def test_the_rate_of_a_second_is_of_what_came_in_that_second_of_utc() -> None:
+    """Payload begins within a second: counted from then on, each value would mix two seconds."""
+    chance = np.random.default_rng(17)
+    time_ns = np.sort(BEGIN_NS // NS_PER_S * NS_PER_S + chance.integers(600_000_000, 9_900_000_000, 400))
+    size = chance.integers(1, 1400, 400)
+    begin = time_ns[0] // NS_PER_S * NS_PER_S + np.arange(10) * NS_PER_S
+    rate = payload_rate(time_ns, size, is_utc=True)
+    assert rate is not None
+    exact = [8 * size[(time_ns >= each) & (time_ns < each + NS_PER_S)].sum() for each in begin]
+    assert mean_of(rate, begin).tolist() == pytest.approx(exact)
