@@ -14,7 +14,8 @@ from multitracer.cli._options import Wish
 from multitracer.cli._reading import axis_bounds_ns
 from multitracer.errors import InputError
 from multitracer.figures.drive_figure import drive_figure, drive_panels, figure_over_distance, over_distance
-from multitracer.figures.marks import TREND_ROLES, FigureMark, Fit
+from multitracer.figures.marks import FigureMark, Fit
+from multitracer.figures.series import TREND_ROLES
 from multitracer.figures.stack import axis_origin_ns
 from multitracer.figures.stacked import OFFSET_BYTES, StackedView, missing, stacked, stacked_panels
 

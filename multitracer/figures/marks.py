@@ -15,7 +15,7 @@ import numpy as np
 from multitracer.analysis.series.throughput import trendline
 from multitracer.errors import InputError
 from multitracer.figures.palette import THEMES
-from multitracer.figures.series import Series, seconds_since
+from multitracer.figures.series import TREND_ROLES, Series, seconds_since
 from multitracer.figures.stack import BYTES, plain
 from multitracer.units import NS_PER_S
 
@@ -97,8 +97,6 @@ def _frame(panel: Panel, mark: FigureMark, origin_ns: int) -> dict[str, object] 
 
 _WITH_TREND = frozenset({"data", "received", "link_data"})
 """Roles that have a trendline by default: one role of each group."""
-TREND_ROLES = ("trend", "trend_2", "trend_3", "trend_4")
-"""Roles of the trendlines of a figure in order: each has another dash, and the fifth is as the first."""
 
 
 @dataclass(frozen=True, slots=True)

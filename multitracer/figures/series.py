@@ -181,6 +181,9 @@ def thin(series: Series, *, bins: int = BINS) -> Series:
     return series.take(rows[np.append(True, rows[1:] != rows[:-1])])
 
 
+TREND_ROLES = ("trend", "trend_2", "trend_3", "trend_4")
+"""Roles of the trendlines of a figure in order: each has another dash, and the fifth is as the first."""
+
 _NAMES = {
     "data": "sent",
     "ack": "acknowledged",
@@ -260,7 +263,7 @@ def names(panel: Sequence[Series]) -> list[str]:
 
 
 def _name(series: Series, panel: Sequence[Series]) -> str:
-    if series.role == "trend":  # "TcpSnd_data trend: 844 B/s"
+    if series.role in TREND_ROLES:  # "TcpSnd_data trend: 844 B/s"
         label, _, more = series.label.partition(" trend")
         fitted = next((each for each in panel if each.label == label), None)
         return f"{label if fitted is None else _name(fitted, panel)}, trend{more}"

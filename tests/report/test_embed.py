@@ -112,7 +112,7 @@ def test_a_series_is_called_in_words_and_two_alike_by_their_sides_too() -> None:
         for label, role in (
             ("TcpRcv_data", "data"), ("RlpSnd_srej", "link_request"), ("RlpRcv_srej", "link_request"),
             ("Radio_rsrp", "radio_rsrp"), ("LTE cell 1", "cell_1"), ("TcpRcv_data trend: 844 B/s", "trend"),
-            ("first gauge", "event"), ("Link_queue", "event"),
+            ("RlpSnd_srej trend: 9 B/s", "trend_2"), ("first gauge", "event"), ("Link_queue", "event"),
         )
     ]  # fmt: skip
     assert names(panel) == [
@@ -122,6 +122,7 @@ def test_a_series_is_called_in_words_and_two_alike_by_their_sides_too() -> None:
         "RSRP",
         "LTE cell 1",
         "arrived, trend: 844 B/s",
+        "link frames requested, trend: 9 B/s",
         "first gauge",
         "bytes waiting",
     ]
