@@ -273,6 +273,7 @@ class Supervisor:
             self._round(now_ns, sync_prober)
             self._begin_work(now_ns, sync_prober)
             if reason := self._why_to_end(signals, now_ns):
+                self._look(now_ns)  # what was logged since the last look, such as a step of the clock, is told, too
                 return reason
             self._wait(signals, _ROUND_NS)
 

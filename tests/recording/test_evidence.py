@@ -135,8 +135,8 @@ def test_files_that_nobody_knows_are_named_up_to_ten(folder: Path) -> None:
 
 def test_companions_of_a_recording_are_no_logs(folder: Path) -> None:
     names = ("scenario.toml", "summary.json", "mobile/nstat_before.json.xz", "mobile/tcpdump.err", "transactions.jsonl")
-    names += ("mobile/tcpdump-1.log",)  # of a run that went on
-    for name in (*names, "mobile/tcpdump-0.jsonl"):
+    went_on = "mobile/tcpdump-1.log"
+    for name in (*names, went_on, "mobile/tcpdump-0.jsonl"):
         (folder / name).write_text("x")
     (folder / "mobile" / "claps.jsonl").write_text("")  # of a recording that ended before the first
     runs, files = [CollectorRun("tcpdump", "mobile")], [LogFile("mobile/claps.jsonl", "mobile")]
