@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+import multitracer
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -65,6 +69,17 @@ def test_a_release_has_a_wheel_for_each_system_and_says_where_it_was_built() -> 
     assert made == {("ubuntu", target) for target in linux} | {("macos", "")}
     assert any("attest-build-provenance@" in step.get("uses", "") for step in built["release"]["steps"])
     assert built["release"]["permissions"]["attestations"] == "write"
+
+
+@pytest.mark.parametrize(("tag", "status"), [(f"v{multitracer.__version__}", 0), ("v0.0.9", 1), ("v", 1)])
+def test_a_tag_that_is_not_the_version_makes_no_release(tag: str, status: int) -> None:
+    release = jobs(ROOT / ".github" / "workflows" / "release.yml")
+    assert release["release"]["needs"] == "wheels"
+    (step,) = (each["run"] for each in release["wheels"]["steps"] if "$GITHUB_REF_NAME" in each.get("run", ""))
+    environment = {**os.environ, "GITHUB_REF_NAME": tag}
+    done = subprocess.run(["sh", "-ec", step], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == status
+    assert (f"The tag is {tag}, but __version__" in done.stderr) == bool(status)
 
 
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml"))
