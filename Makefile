@@ -28,7 +28,7 @@ TARGET ?= $(if $(filter Linux,$(shell uname -s)),$(shell uname -m)-unknown-linux
 KERNEL := $(wildcard native/*.* native/src/*.rs native/core/*.toml native/core/src/*.rs native/core/src/*/*.rs)
 CHECKS := --manifest-path native/Cargo.toml --package multitracer-core
 # hatchling, and what cargo needs to link for other machines
-WITH_BUILD = PYTHONPATH=$(abspath $(VENV))/.build PATH=$(abspath $(VENV))/bin:$(abspath $(VENV))/.build/bin:$$PATH
+WITH_BUILD = PYTHONPATH="$(abspath $(VENV))/.build" PATH="$(abspath $(VENV))/bin:$(abspath $(VENV))/.build/bin:$$PATH"
 BUILD = $(WITH_BUILD) $(IN_VENV) hatchling build
 SESSION := typical-1450k
 REPORT := $(CURDIR)/out/$(SESSION).html
@@ -39,10 +39,10 @@ help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "make %-8s %s\n", $$1, $$2}'
 
 demo: $(VENV)/.user  ## write a report on the typical session; the last line is its path
-	@mkdir -p $(dir $(REPORT))
-	@$(IN_VENV) multitracer report sample_traces/$(SESSION) -o $(REPORT) >/dev/null
-	@test -s $(REPORT)
-	@echo $(REPORT)
+	@mkdir -p "$$(dirname "$(REPORT)")"
+	@$(IN_VENV) multitracer report sample_traces/$(SESSION) -o "$(REPORT)" >/dev/null
+	@test -s "$(REPORT)"
+	@echo "$(REPORT)"
 
 test: debian $(VENV)/.developer  ## install what the tests need, and run them all
 	@.ci/pytest $(VENV)/bin/python $(JOBS) $(PYTEST_ARGS)
@@ -60,7 +60,7 @@ buckets: $(VENV)/.developer  ## run campaigns against a real S3 server, which Go
 	@MULTITRACER_S3_SERVER=$$(.ci/s3-server) $(IN_VENV) pytest tests/campaign/test_s3.py $(PYTEST_ARGS)
 
 engines: $(VENV)/.duckdb-1.5/.made  ## ask campaigns by the oldest DuckDB that is allowed; make test takes the newest
-	PYTHONPATH=$(abspath $(VENV))/.duckdb-1.5 $(IN_VENV) pytest tests/campaign/test_query.py tests/campaign/test_report.py tests/campaign/test_compare.py $(PYTEST_ARGS)
+	PYTHONPATH="$(abspath $(VENV))/.duckdb-1.5" $(IN_VENV) pytest tests/campaign/test_query.py tests/campaign/test_report.py tests/campaign/test_compare.py $(PYTEST_ARGS)
 
 bench: debian $(VENV)/.developer  ## measure against tcptrace, tshark and scapy on own recordings (some minutes, 4 GB)
 	$(IN_VENV) tests.benchmarks $(BENCH_ARGS)
@@ -94,7 +94,7 @@ sdist: $(VENV)/.build/.made  ## build what pip can install anywhere: the sources
 
 wheel: sdist  ## build a wheel with the native kernel for TARGET (zig, from PyPI, links it), and try all where no compiler is
 	@MULTITRACER_NATIVE=1 MULTITRACER_TARGET=$(TARGET) $(BUILD) -t wheel -d dist >&2
-	MULTITRACER_DIST=$(CURDIR)/dist MULTITRACER_TARGET=$(TARGET) $(WITH_BUILD) $(IN_VENV) pytest tests/native/test_wheel.py $(PYTEST_ARGS)
+	MULTITRACER_DIST="$(CURDIR)/dist" MULTITRACER_TARGET=$(TARGET) $(WITH_BUILD) $(IN_VENV) pytest tests/native/test_wheel.py $(PYTEST_ARGS)
 
 pictures: debian $(VENV)/.developer  ## draw the pictures of README and docs again
 	$(IN_VENV) docs.programs.pictures

@@ -14,10 +14,10 @@ ROOT = Path(__file__).parents[2]
 INSTALLED_BY_MAKE = Path(sys.prefix, ".user").exists()
 
 
-def _make(*words: str) -> subprocess.CompletedProcess[str]:
+def _make(*words: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """Run make as a user does, also when a make started these tests (it would say where it is)."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
-    return subprocess.run(["make", *words], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    return subprocess.run(["make", *words], cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
 def test_help_lists_what_can_be_made() -> None:
@@ -39,6 +39,30 @@ def test_demo_ends_with_the_path_of_a_report(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == str(report)
     assert report.read_text().lstrip().lower().startswith("<!doctype html>")
+
+
+NOTING_PYTHON = """#!/bin/sh
+echo "$PYTHONPATH|$MULTITRACER_DIST|$*" >> "$(dirname "$0")/log"
+"""
+
+
+def test_the_folder_of_a_clone_may_have_spaces_in_its_name(tmp_path: Path) -> None:
+    """The environment is made, and its Python only notes how it was called."""
+    clone = tmp_path / "a clone of mine"
+    made = [clone / ".venv" / each for each in (".made", ".user", ".developer", ".build/.made", ".duckdb-1.5/.made")]
+    python, report = clone / ".venv" / "bin" / "python", clone / "out" / "typical-1450k.html"
+    for path in [clone / "pyproject.toml", clone / ".ci" / "make-venv", *made, python, report]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(NOTING_PYTHON)
+    python.chmod(0o755)
+    shutil.copy(ROOT / "Makefile", clone)
+    done = _make("demo", "wheel", "engines", folder=clone)
+    assert done.returncode == 0, done.stderr
+    assert str(report) in done.stdout.splitlines()
+    called = (python.parent / "log").read_text()
+    assert f"-o {report}\n" in called
+    assert f"\n{clone}/.venv/.build|{clone}/dist|-m pytest tests/native/test_wheel.py\n" in called
+    assert f"\n{clone}/.venv/.duckdb-1.5||-m pytest " in called
 
 
 def test_without_python_the_message_says_what_to_do(tmp_path: Path) -> None:
