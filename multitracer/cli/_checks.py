@@ -111,10 +111,12 @@ def checks() -> Iterator[Check]:
 
 def how_to_install(module: str) -> str | None:
     """Return the command that installs the package of a module; None for a module that is not used here."""
-    extra = next((extra for name, _, extra, _ in _PACKAGES if name == module), None)
-    if extra is None:
+    found = next(((distribution, extra) for name, distribution, extra, _ in _PACKAGES if name == module), None)
+    if found is None:
         return None
-    wanted = f"'multitracer[{extra}]'" if extra else "--force-reinstall multitracer"
+    distribution, extra = found
+    # Of MultiTracer, which may be on no index, pip takes what is installed: an extra adds packages, nothing else
+    wanted = f"'multitracer[{extra}]'" if extra else f"--force-reinstall {distribution}"
     return f"{sys.executable} -m pip install {wanted}"
 
 
@@ -139,8 +141,10 @@ def _installed_bytes(distribution: str) -> int | None:
 def _native_kernel() -> Check:
     is_off = os.environ.get(native.VARIABLE) == "0"
     is_clone = Path(__file__).parents[2].joinpath("native", "Cargo.toml").is_file()
-    compiled = "make native" if is_clone else f"{sys.executable} -m pip install --force-reinstall --no-deps multitracer"
-    fix = f"unset {native.VARIABLE}" if is_off else f"install Rust (cargo), then: {compiled}"
+    install = f"{sys.executable} -m pip install --force-reinstall --no-deps"
+    fix = f"install Rust (cargo), then in a clone: {install} . (or without Rust: {install} WHEEL, a release's wheel)"
+    fix = "install Rust (cargo), then: make native" if is_clone else fix
+    fix = f"unset {native.VARIABLE}" if is_off else fix
     works = native.kernel() is not None
     return Check("native kernel", works, native.state(), "read captures faster", fix, needed=False)
 

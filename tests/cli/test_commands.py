@@ -137,6 +137,16 @@ def test_doctor_says_what_is_missing_and_how_to_get_it(tmp_path: Path) -> None:
     assert "tshark: install tshark with this system's package manager" in done.stdout
 
 
+def test_doctor_asks_pip_only_for_what_an_index_has(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['rich'] = None\n")
+    path = os.pathsep.join([str(tmp_path), ENVIRONMENT["PYTHONPATH"]])
+    done = subprocess.run(
+        [*COMMAND, "doctor"], env={**ENVIRONMENT, "PYTHONPATH": path}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert f"rich: {sys.executable} -m pip install --force-reinstall rich" in done.stdout
+
+
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="drops privileges with setpriv")
 def test_doctor_without_privileges_names_the_command() -> None:
     powerless = ["setpriv", "--bounding-set=-net_raw,-net_admin"]

@@ -91,7 +91,18 @@ def test_without_a_kernel_it_says_why(tmp_path: Path, capture: Path, noted: str,
     found = json.loads(run("doctor", "--json", root=none, MULTITRACER_NATIVE="").stdout)["components"]
     (kernel,) = (each for each in found if each["name"] == "native kernel")
     assert (kernel["works"], why in kernel["found"]) == (False, True)
-    assert kernel["fix"].startswith("install Rust (cargo), then: ")
+    pip = f"{sys.executable} -m pip install --force-reinstall --no-deps"
+    assert kernel["fix"] == (
+        f"install Rust (cargo), then in a clone: {pip} . (or without Rust: {pip} WHEEL, a release's wheel)"
+    )
+
+
+def test_in_a_clone_make_compiles_the_kernel(tmp_path: Path) -> None:
+    none = installed(tmp_path)
+    (none / "native").symlink_to(ROOT / "native")
+    found = json.loads(run("doctor", "--json", root=none, MULTITRACER_NATIVE="").stdout)["components"]
+    (kernel,) = (each for each in found if each["name"] == "native kernel")
+    assert kernel["fix"] == "install Rust (cargo), then: make native"
 
 
 def test_the_variable_turns_it_off(tmp_path: Path, capture: Path) -> None:
