@@ -57,7 +57,7 @@ lint: $(VENV)/.developer  ## style, types, and which package may import which
 	$(VENV)/bin/lint-imports
 
 buckets: $(VENV)/.developer  ## run campaigns against a real S3 server, which Go builds once (two minutes)
-	@MULTITRACER_S3_SERVER=$$(.ci/s3-server) $(IN_VENV) pytest tests/campaign/test_s3.py $(PYTEST_ARGS)
+	@server=$$(.ci/s3-server) && MULTITRACER_S3_SERVER=$$server $(IN_VENV) pytest tests/campaign/test_s3.py $(PYTEST_ARGS)
 
 engines: $(VENV)/.duckdb-1.5/.made  ## ask campaigns by the oldest DuckDB that is allowed; make test takes the newest
 	PYTHONPATH="$(abspath $(VENV))/.duckdb-1.5" $(IN_VENV) pytest tests/campaign/test_query.py tests/campaign/test_report.py tests/campaign/test_compare.py $(PYTEST_ARGS)

@@ -125,6 +125,36 @@ def steps(clone: Path, *, fails: str = "") -> tuple[int, list[str]]:
     return done.returncode, (clone / "log").read_text().splitlines()
 
 
+NO_NETWORK = """#!/bin/sh
+case "$1" in env) echo "$VERSION" ;; *) exit 1 ;; esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "status"),
+    [("", 0), ("go1.22.2", 0), ("go1.24.9", 0), ("go1.25", 1), ("go1.26.8", 1), ("devel go1.27-1a2b3c", 1)],
+)
+def test_a_server_that_go_cannot_build_is_an_error_if_go_is_new_enough(
+    tmp_path: Path, version: str, status: int
+) -> None:
+    for tool in ("sh", "mkdir", "mktemp", "rm", "sed", "sort"):
+        (tmp_path / tool).symlink_to(str(shutil.which(tool)))
+    if version:
+        (tmp_path / "go").write_text(NO_NETWORK)
+        (tmp_path / "go").chmod(0o755)
+    given = {"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "VERSION": version}
+    done = subprocess.run([ROOT / ".ci" / "s3-server"], env=given, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert ("cannot be built here" if version else "No Go here") in done.stderr
+
+
+def test_ci_tells_of_a_server_that_could_not_be_built(clone: Path) -> None:
+    (clone / ".ci" / "s3-server").write_text("#!/bin/sh\nexit 1\n")
+    status, called = steps(clone)
+    assert status == 1
+    assert called[-1] == "make -k -j3 -Otarget buckets engines wheel native="
+
+
 def test_ci_runs_the_command_of_the_readme_first_and_then_without_the_kernel(clone: Path) -> None:
     (shown,) = re.findall(r"^(make test)\b", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
     status, called = steps(clone)

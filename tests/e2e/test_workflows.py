@@ -62,6 +62,19 @@ def test_each_python_from_the_oldest_on_is_tried_with_the_kernel_and_without() -
     assert set(matrix["native"]) == {"0", "1"}
 
 
+def test_the_tests_of_buckets_may_not_be_skipped_for_want_of_a_server(tmp_path: Path) -> None:
+    """Where nothing prints the path of a server, the step before `make` fails."""
+    steps = jobs(ROOT / ".github" / "workflows" / "ci.yml")["services"]["steps"]
+    runs = [step["run"] for step in steps if "run" in step]
+    assert runs[-1] == "make ${{ matrix.target }}"
+    script = tmp_path / ".ci" / "s3-server"
+    script.parent.mkdir()
+    for printed, status in ((script, 0), ("", 1)):
+        script.write_text(f"#!/bin/sh\necho {printed}\n")
+        script.chmod(0o755)
+        assert subprocess.run(["sh", "-ec", runs[-2]], cwd=tmp_path, check=False).returncode == status
+
+
 def test_a_release_has_a_wheel_for_each_system_and_says_where_it_was_built() -> None:
     built = jobs(ROOT / ".github" / "workflows" / "release.yml")
     made = {(row["runner"].split("-")[0], row["target"]) for row in built["wheels"]["strategy"]["matrix"]["include"]}
