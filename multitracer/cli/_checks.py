@@ -111,10 +111,10 @@ def checks() -> Iterator[Check]:
 
 def how_to_install(module: str) -> str | None:
     """Return the command that installs the package of a module; None for a module that is not used here."""
-    found = next(((distribution, extra) for name, distribution, extra, _ in _PACKAGES if name == module), None)
-    if found is None:
+    package = next(((distribution, extra) for name, distribution, extra, _ in _PACKAGES if name == module), None)
+    if package is None:
         return None
-    distribution, extra = found
+    distribution, extra = package
     # Of MultiTracer, which may be on no index, pip takes what is installed: an extra adds packages, nothing else
     wanted = f"'multitracer[{extra}]'" if extra else f"--force-reinstall {distribution}"
     return f"{sys.executable} -m pip install {wanted}"
