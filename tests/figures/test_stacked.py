@@ -167,7 +167,7 @@ def test_state_without_congestion_state_is_marked(sample: Sample) -> None:
 def test_at_the_receiver_alone_no_phase_is_guessed(sample: Sample) -> None:
     transfer = sample.transfer(parts=1, state=False, at=1)
     figure = stacked(transfer).to_dict()["layout"]
-    assert any("Near the receiver" in note["text"] for note in figure["annotations"])
+    assert any("near the receiver" in note["text"] for note in figure["annotations"])
     assert not figure.get("shapes")
     assert not any("trend" in label and "TcpSnd" in label for label in drawn(transfer))
 
