@@ -60,7 +60,7 @@ def test_the_command_draws_the_series_that_it_names(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sample_traces").symlink_to(SAMPLES)
     plot(figure, "figure.json")
-    drawn = {trace.get("name", "") for trace in json.loads((tmp_path / "figure.json").read_text())["data"]}
+    drawn = {trace.get("meta", "") for trace in json.loads((tmp_path / "figure.json").read_text())["data"]}  # labels
     assert set(figure.series) - _EVENTS <= drawn
     assert sum("trend" in name for name in drawn) == figure.options.count("--trend")
 
@@ -108,9 +108,9 @@ def test_kernel_and_bsd_stand_on_the_same_axes(number: int, tmp_path: Path, monk
     for left, right in (("yaxis", "yaxis3"), ("yaxis2", "yaxis4")):
         assert layout[left]["range"] == layout[right]["range"]
         assert (layout[left]["anchor"], layout[right]["anchor"]) == ("x", "x2")
-    names = {side: {each["name"] for each in drawn["data"] if each.get("xaxis") == side} for side in (None, "x2")}
-    assert names[None] >= set(figure.series) - _EVENTS
-    assert names["x2"] >= set(figure.series) - _EVENTS
+    labels = {side: {each["meta"] for each in drawn["data"] if each.get("xaxis") == side} for side in (None, "x2")}
+    assert labels[None] >= set(figure.series) - _EVENTS
+    assert labels["x2"] >= set(figure.series) - _EVENTS
     assert {each["yaxis"] for each in drawn["data"] if each.get("xaxis") == "x2"} == {"y3", "y4"}
 
 
