@@ -116,8 +116,8 @@
       button.addEventListener("click", () => {
         const { show, from, to, markFrom, markTo, panels = "" } = button.dataset;
         unfold("figure");
-        if (markFrom !== undefined) Tracks.mark(Number(markFrom), Number(markTo), null);
         shown.open(Number(show));
+        if (markFrom !== undefined) Tracks.mark(Number(markFrom), Number(markTo), null);
         if (from !== undefined) shown.show(panels.split(" "), sentenceOf(button), [from, to].map(Number));
         // the evidence, not the buttons above it
         figure.querySelector(from === undefined ? ".bar" : ".drawing").scrollIntoView({ block: "start" });

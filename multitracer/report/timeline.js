@@ -78,6 +78,7 @@ const Timeline = (() => {
     whole,
     zoom,
     undo,
+    depth: () => undone.length,
     cursor: (time_s) => send("cursor", time_s),
     mark: (from_s, to_s, words) => send("mark", from_s, to_s, words),
     on_window: (each) => listeners.window.push(each),

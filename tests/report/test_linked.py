@@ -129,3 +129,46 @@ def test_the_search_finds_a_finding_and_a_port(page: Browser) -> None:
     assert 10 < first < last < 25
     page.evaluate(f"{field}.value = '43648'; {field}.dispatchEvent({enter})")
     assert "43648" in page.evaluate("document.querySelector('tr.current').textContent")
+
+
+CHOICE = "document.querySelector('.figure select')"
+EVIDENCE = """[document.querySelector('.evidence').hidden, document.querySelector('.plot .mark').hidden,
+  document.querySelector('.over .mark').hidden]"""
+
+
+@pytest.fixture(scope="module")
+def four_connections(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("connections") / "r.html"
+    write_report(read(SAMPLES / "second-connection"), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "away",
+    [
+        f"{CHOICE}.value = '3'; {CHOICE}.dispatchEvent(new Event('change'))",
+        "document.querySelector('button[data-show=\"3\"]').click()",
+        "document.querySelector('[data-action=whole]').click()",
+        "document.querySelector('[data-action=undo]').click()",
+    ],
+    ids=["another figure", "show another", "fit all", "back"],
+)
+def test_frames_and_sentence_of_evidence_go_together(browser: Browser, four_connections: Path, away: str) -> None:
+    browser.open("about:blank")
+    browser.open(four_connections)
+    browser.evaluate("window.report.then((s) => s.look(20, 70)).then(() => true)")
+    order = "window.report.then((s) => s.plot.panels().map(({panel}) => panel.key).join())"
+    usual = (
+        f"JSON.parse(document.getElementById('figures').textContent)[{CHOICE}.value].panels.map((p) => p.key).join()"
+    )
+    assert browser.evaluate(order) == browser.evaluate(usual)
+    browser.evaluate("document.querySelector('button[data-show][data-panels^=rtt]').click()")
+    assert browser.evaluate(EVIDENCE) == [False, False, False]
+    assert browser.evaluate(order) != browser.evaluate(usual)
+    browser.evaluate("window.report.then((s) => s.look(30, 60)).then(() => true)")
+    browser.evaluate("document.querySelector('[data-action=undo]').click()")
+    assert browser.evaluate(EVIDENCE) == [False, False, False], "back in the view of the evidence"
+    browser.evaluate(f"(() => {{{away}}})()")
+    assert browser.evaluate(EVIDENCE) == [True, True, True]
+    assert browser.evaluate(order) == browser.evaluate(usual)
+    assert browser.complaints == []

@@ -62,6 +62,7 @@ const Figures = (() => {
     let figure = null;
     let route = null; // the window of a figure over distance
     let found = -1; // the finding that was shown last
+    let shownAt = 0; // how many views one could go back to when evidence was shown
 
     const isOverTime = () => figure.unit !== KM;
     const view = () => (isOverTime() ? Timeline.window() : [...route]);
@@ -73,10 +74,10 @@ const Figures = (() => {
     });
 
     function open(next) {
+      forget();
       if (figure === figures[next]) return look(...figure.view);
       number = next;
       figure = prepared(figures[number]);
-      plot.first([]);
       if (choice) choice.value = String(number);
       drawPlaces();
       drawLegend();
@@ -94,7 +95,28 @@ const Figures = (() => {
     function show(keys, sentence, [from, to]) {
       plot.first(keys);
       say(sentence);
-      return look(from, to);
+      const looked = look(from, to);
+      shownAt = Timeline.depth();
+      return looked;
+    }
+
+    /* Take the evidence away: its frames and its sentence, and the order of the panels. */
+    function forget() {
+      plot.first([]);
+      Tracks.mark(null, null, null);
+    }
+
+    function whole() {
+      forget();
+      return look(...figure.view);
+    }
+
+    /* Show the view before; evidence stays only down to the view in which it was shown. */
+    function undo() {
+      if (!isOverTime()) return;
+      const depth = Timeline.depth();
+      if (depth && depth <= shownAt) forget();
+      Timeline.undo();
     }
 
     /* Say above the panels what is marked in them. */
@@ -130,8 +152,8 @@ const Figures = (() => {
       out: () => zoom(2),
       left: () => move(-0.4),
       right: () => move(0.4),
-      whole: () => show([], null, figure.view),
-      undo: () => isOverTime() && Timeline.undo(),
+      whole,
+      undo,
       next: () => finding(1),
       previous: () => finding(-1),
       help,
@@ -247,6 +269,7 @@ const Figures = (() => {
     Timeline.on_mark((from, to, words) => {
       plot.mark(from, to);
       say(words);
+      shownAt = 0; // a mark belongs to no view
     });
     Link.hears((at) => figure && plot.cursor(at), () => figure.unit);
 
