@@ -160,9 +160,7 @@ def drawn_route(drive: MappedDrive) -> DrawnRoute | None:
         "along": np.rint(places.distance_m[known] / _UNIT_M).astype(np.int64),
         "joined": joined.astype(np.int64),
     }
-    quantities = _quantities(drive, time_ns)
-    nothing = Coloured("nothing: no quantity was recorded", (), (), np.full(len(time_ns), -1))
-    first = quantities[0][1] if quantities else nothing
+    quantities = _quantities(drive, time_ns) or [_one_colour(len(time_ns))]
     track = pack_columns(columns) | {"tick_s": _TICK_NS / NS_PER_S, "unit_m": _UNIT_M}
     base = None if drive.base is None else base_document(drive.base, plane.metres, (east, north))
     document = {
@@ -175,7 +173,7 @@ def drawn_route(drive: MappedDrive) -> DrawnRoute | None:
     }
     middles = [(each.begin_ns + each.end_ns) // 2 for each in drive.bad]
     spots = np.searchsorted(time_ns, np.array(middles, np.int64)).clip(0, len(time_ns) - 1).tolist()
-    static = picture(east, north, joined, first, spots)
+    static = picture(east, north, joined, quantities[0][1], spots)
     stood = "All positions are at one place. " if not (columns["x"].any() or columns["y"].any()) else ""
     return DrawnRoute(document, static, f"{stood}{left_out_words(drive.route)}".rstrip())
 
@@ -227,7 +225,7 @@ def map_figure(drawn: DrawnRoute) -> Markup:
         element("button", sign, type="button", data_map=action, title=says, aria_label=says)
         for action, sign, says in _BUTTONS
     ]
-    chooser = element("label", "Colour by ", element("select", options)) if titles else None
+    chooser = element("label", "Colour by ", element("select", options)) if len(titles) > 1 else None
     canvas = element("canvas", tabindex="0", role="img", aria_label=_HINT)
     return element(
         "div",
@@ -317,16 +315,26 @@ def _quantities(drive: MappedDrive, time_ns: Times) -> list[tuple[Document, Colo
     for each in drive.stretches:
         if len(each.begin_ns):
             classes = each.classes(time_ns)
-            document = {
-                "key": each.title,
-                "title": each.title,
-                "unit": "",
-                "words": list(each.words),
-                "colours": list(each.colours),
-                "classes": pack_columns({"value": classes}),
-            }
-            shown.append((document, Coloured(each.title, each.words, each.colours, classes)))
+            shown.append(_by_name(Coloured(each.title, each.words, each.colours, classes)))
     return shown
+
+
+def _by_name(coloured: Coloured) -> tuple[Document, Coloured]:
+    """Return a quantity of names, without numbers, as a pair like those of `_quantities`."""
+    document = {
+        "key": coloured.title,
+        "title": coloured.title,
+        "unit": "",
+        "words": list(coloured.words),
+        "colours": list(coloured.colours),
+        "classes": pack_columns({"value": coloured.classes}),
+    }
+    return document, coloured
+
+
+def _one_colour(points: int) -> tuple[Document, Coloured]:
+    """Return what colours a route on which nothing but positions is known."""
+    return _by_name(Coloured("Position", ["no quantity was recorded"], [MISSING], np.zeros(points, np.int64)))
 
 
 def held(series: Table, time_ns: Times) -> Array:
@@ -418,7 +426,7 @@ def picture(east: Array, north: Array, joined: Mask, quantity: Coloured, spots: 
     lines = element("g", outline, paths, fill="none", stroke_width="4", stroke_linecap="round")
     svg = element(
         "svg",
-        element("title", f"The route, coloured by {quantity.title}"),
+        element("title", f"Map of the route: {quantity.title}"),
         lines,
         [_badge(number, float(x[at]), float(y[at])) for number, at in enumerate(spots, 1)],
         _bar(zoom),

@@ -295,3 +295,25 @@ def test_no_line_leads_over_a_gap_of_the_route() -> None:
     assert document is not None
     joined = unpacked_columns(document["track"])["joined"]
     assert [i for i, each in enumerate(joined) if not each] == [0, 30]
+
+
+@pytest.mark.browser
+def test_positions_alone_are_drawn_in_one_colour(browser: Browser, tmp_path: Path) -> None:
+    """Without a quantity the scripts of the page ended, and the map was blank."""
+    points = "".join(
+        f'<trkpt lat="{51.9 + 1e-4 * i:.4f}" lon="{-8.5 + 2e-4 * i:.4f}"><time>2026-11-20T10:00:{i:02d}Z</time></trkpt>'
+        for i in range(30)
+    )
+    walk = tmp_path / "walk.gpx"
+    walk.write_text(f'<gpx xmlns="http://www.topografix.com/GPX/1/1"><trk><trkseg>{points}</trkseg></trk></gpx>')
+    write_report(read(walk), tmp_path / "report.html")
+    mounted(browser, tmp_path / "report.html")
+    drawn = "(() => {const c = document.querySelector('.map canvas'); const [w, h] = [c.width / 2, c.height / 2];"
+    drawn += " return c.getContext('2d').getImageData(w, h, 1, 1).data[3];})()"
+    assert browser.wait(drawn) == 255
+    assert browser.evaluate("document.querySelector('.map .classes').textContent") == "Positionno quantity was recorded"
+    assert browser.evaluate("window.routeMap.words(5)").endswith("Position: no quantity was recorded")
+    theme = browser.evaluate("document.documentElement.dataset.theme")
+    browser.evaluate("document.querySelector('.theme').click()")
+    assert browser.evaluate("document.documentElement.dataset.theme") != theme
+    assert browser.complaints == []
