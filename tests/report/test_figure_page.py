@@ -286,3 +286,13 @@ def test_the_value_axis_fits_what_a_view_shows(browser: Browser, short_page: Pat
     assert low <= min(values)
     assert high - low < 3 * (max(values) - min(values))
     assert high < 0.8 * max(transfer(lost=(20, 21, 150)).segments["seq"])
+
+
+def test_a_figure_without_panels_is_an_empty_one(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "none.html"
+    write(page, document("none", figure_section(["1: a", "2: b"]), figures=[figure([]), figure(long_panels()[2:])]))
+    opened(browser, page)
+    assert browser.evaluate("window.report.then((s) => s.plot.panels().length)") == 0
+    browser.evaluate("window.report.then((s) => s.open(1)).then(() => true)")
+    assert browser.evaluate("document.querySelector('.plot .empty').textContent").startswith("Nothing to see")
+    assert browser.complaints == []

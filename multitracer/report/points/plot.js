@@ -150,7 +150,7 @@ const Plot = (() => {
       const pen = cleared();
       drawShades(pen);
       for (const each of drawn) drawPanel(pen, each);
-      drawTimes(pen, drawn.at(-1).box);
+      if (drawn.length) drawTimes(pen, drawn.at(-1).box);
     }
 
     /* Behind all panels, the colours of the times that a panel of shades names. */
