@@ -110,6 +110,7 @@ def test_show_puts_the_panel_with_the_evidence_first_and_in_view(browser: Browse
     shown(browser, drive, width)
     usual = [each["key"] for each in browser.evaluate(PANELS)]
     for kind, key in (("path-change", "rtt"), ("handover", "cell"), ("blackout", "sequence")):
+        browser.evaluate("document.querySelector('.series').open = true; undefined")
         sentence = pressed_show(browser, kind)
         panels: list[dict[str, Any]] = browser.evaluate(PANELS)
         assert [panels[0]["key"], *sorted(each["key"] for each in panels[1:])] == [key, *sorted({*usual} - {key})]

@@ -4,6 +4,7 @@
 const Figures = (() => {
   const KM = "km"; // a figure over distance has a window of its own
   const NARROWEST = 1e-6; // s or km
+  const LEGEND_ABOVE = window.matchMedia("(max-width: 640px)"); // of the panels, not beside them, as in figure.css
   const KEYS = { "+": "in", "=": "in", "-": "out", ArrowLeft: "left", ArrowRight: "right", 0: "whole", u: "undo",
     n: "next", p: "previous", "?": "help" };
 
@@ -56,6 +57,7 @@ const Figures = (() => {
     const [status, legend, places, docs, evidence] = [".status", ".legend", ".places", ".docs", ".evidence"].map((each) =>
       root.querySelector(each),
     );
+    const fold = root.querySelector(".series"); // of the legend
     const choice = root.querySelector("select");
     const hidden = new Set();
     let number = 0;
@@ -95,6 +97,7 @@ const Figures = (() => {
     function show(keys, sentence, [from, to]) {
       plot.first(keys);
       say(sentence);
+      if (LEGEND_ABOVE.matches) fold.open = false;
       const looked = look(from, to);
       shownAt = Timeline.depth();
       return looked;
@@ -263,7 +266,7 @@ const Figures = (() => {
     search?.addEventListener("keydown", (event) => event.key === "Enter" && seek(search.value));
     choice?.addEventListener("change", () => open(Number(choice.value)));
     document.addEventListener("themechange", drawLegend);
-    if (window.matchMedia("(max-width: 900px)").matches) root.querySelector(".series").open = false;
+    if (window.matchMedia("(max-width: 900px)").matches) fold.open = false;
     Timeline.on_window(() => figure && isOverTime() && draw());
     Timeline.on_cursor((at) => figure && isOverTime() && plot.cursor(at));
     Timeline.on_mark((from, to, words) => {
