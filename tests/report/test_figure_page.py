@@ -296,3 +296,13 @@ def test_a_figure_without_panels_is_an_empty_one(browser: Browser, tmp_path: Pat
     browser.evaluate("window.report.then((s) => s.open(1)).then(() => true)")
     assert browser.evaluate("document.querySelector('.plot .empty').textContent").startswith("Nothing to see")
     assert browser.complaints == []
+
+
+def test_what_unfolds_on_a_phone_has_a_triangle_and_room_for_a_finger(browser: Browser, short_page: Path) -> None:
+    browser.resize(390, 844, mobile=True)
+    browser.open(short_page)
+    seen = browser.evaluate(
+        "[...document.querySelectorAll('summary')].map((each) => [getComputedStyle(each).display,"
+        " getComputedStyle(each).listStyleType, each.getBoundingClientRect().height >= 44])"
+    )
+    assert seen == [["list-item", "disclosure-closed", True]] * 2, "Legend, and how to read this"
