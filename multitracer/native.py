@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from types import ModuleType
 
     import numpy as np
     from numpy.typing import NDArray
@@ -39,6 +40,8 @@ class Kernel(Protocol):
     """The functions of the native kernel; `native/src/lib.rs` describes arguments and results."""
 
     Fault: type[Exception]
+    SOURCES: str
+    """Checksum of the sources that the kernel was compiled from."""
 
     def walk_pcap(
         self, data: Bytes, begin: int, end: int, layout: Mapping[str, bool | int], /
@@ -248,7 +251,7 @@ class NativeFaultError(Exception):
 
 
 class NativeIgnoredWarning(RuntimeWarning):
-    """The native kernel is there, but was compiled from older sources."""
+    """The native kernel is there, but was compiled from other sources than those beside it."""
 
 
 def kernel() -> Kernel | None:
@@ -257,7 +260,8 @@ def kernel() -> Kernel | None:
     Warns
     -----
     NativeIgnoredWarning
-        Once, if the kernel lacks a function: an editable installation whose sources have changed.
+        Once, if the kernel lacks a function, or is not of the sources beside it: an editable installation whose
+        sources have changed.
     """
     return _looked_up(os.environ.get(VARIABLE, ""))[0]
 
@@ -276,15 +280,38 @@ def _looked_up(setting: str) -> tuple[Kernel | None, str]:
     except ImportError as error:
         missing = error.name == _MODULE and not error.path
         return None, f"Python (the native kernel {_why_missing() if missing else f'cannot be loaded: {error}'})"
-    if lacking := sorted(name for name in dir(Kernel) if name[0] != "_" and not hasattr(module, name)):
+    if reason := _why_ignored(module):
         warnings.warn(
-            f"the native kernel is not used, because it was compiled from older sources and lacks {lacking[0]}; "
-            f"compile it again (make native), or set {VARIABLE}=0",
+            f"the native kernel is not used, because it {reason}; compile it again (make native), or set {VARIABLE}=0",
             NativeIgnoredWarning,
             stacklevel=3,
         )
-        return None, f"Python (the native kernel is not used: it lacks {lacking[0]})"
+        return None, f"Python (the native kernel is not used: it {reason})"
     return cast("Kernel", module), "the native kernel"
+
+
+def _why_ignored(module: ModuleType) -> str:
+    """Return what is wrong with a kernel that was loaded; empty if nothing is."""
+    names = [name for name in dir(Kernel) if name[0] != "_"]
+    if lacking := sorted(name for name in names if not hasattr(module, name)):
+        return f"was compiled from older sources and lacks {lacking[0]}"
+    sources = Path(__file__).parents[1] / "native"
+    if (sources / "Cargo.toml").is_file() and sources_checksum(sources) != getattr(module, "SOURCES", ""):
+        return "was compiled from other sources"
+    return ""
+
+
+def sources_checksum(folder: Path) -> str:
+    """Return a checksum of what the kernel is compiled from: the files, and where in the folder they are."""
+    import zlib  # no one forges sources; hashlib needs more time to load
+
+    crates = (folder, folder / "core")
+    paths = [path for crate in crates for path in (*crate.glob("Cargo.*"), *crate.glob("src/**/*.rs"))]
+    checksum = 0
+    for path in sorted(paths):
+        text = path.read_bytes()
+        checksum = zlib.crc32(f"{path.relative_to(folder).as_posix()} {len(text)}\n".encode() + text, checksum)
+    return f"{checksum:08x}"
 
 
 def _why_missing() -> str:

@@ -19,6 +19,7 @@ import json
 import os
 import platform
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -93,7 +94,7 @@ def compile_kernel(root: Path, target: str) -> Path:
         raise NotBuiltError("cargo was not found")
     command = ["cargo", *(["zigbuild", "--target", target] if target else ["build"]), "--release", "--locked"]
     command += ["--manifest-path", str(root / "native" / "Cargo.toml"), "--message-format=json-render-diagnostics"]
-    environment = os.environ | settings(target)
+    environment = os.environ | settings(target) | {"MULTITRACER_SOURCES": sources_checksum(root)}
     environment.pop("CARGO_BUILD_TARGET", None)  # the wheel's tag says for which machine it is
     # Cargo's words for people go to standard error, and it says on standard output what it made
     done = subprocess.run(command, cwd=root, env=environment, stdout=subprocess.PIPE, encoding="utf-8", check=False)
@@ -103,6 +104,12 @@ def compile_kernel(root: Path, target: str) -> Path:
     if not found:
         raise NotBuiltError(f"`{' '.join(command[:2])}` made no library")
     return found[-1]
+
+
+def sources_checksum(root: Path) -> str:
+    """Return what MultiTracer compares with a kernel, by its own function: `native.py` needs no other package."""
+    checksum: str = runpy.run_path(str(root / "multitracer" / "native.py"))["sources_checksum"](root / "native")
+    return checksum
 
 
 def libraries(message: dict[str, Any]) -> list[Path]:

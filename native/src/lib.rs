@@ -216,6 +216,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         }
     }));
     module.add("Fault", module.py().get_type::<Fault>())?;
+    // The checksum of these sources, by hatch_build.py: Python compares it where they lie beside
+    module.add("SOURCES", option_env!("MULTITRACER_SOURCES").unwrap_or(""))?;
     module.add_function(wrap_pyfunction!(walk_pcap, module)?)?;
     module.add_function(wrap_pyfunction!(walk_pcapng, module)?)?;
     module.add_function(wrap_pyfunction!(pcapng_packets, module)?)?;

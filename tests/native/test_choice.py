@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -54,7 +55,40 @@ def test_a_kernel_of_older_sources_is_ignored_with_a_warning(tmp_path: Path, cap
         done.stderr,
         re.MULTILINE,
     )
-    assert "the native kernel is not used: it lacks" in run("doctor", root=older, MULTITRACER_NATIVE="").stdout
+    shown = run("doctor", root=older, MULTITRACER_NATIVE="").stdout
+    assert "the native kernel is not used: it was compiled from older sources and lacks" in shown
+
+
+COMPLETE = """
+SOURCES = {sources!r}
+Fault = ArithmeticError
+def __getattr__(name):
+    if name == "__path__":
+        raise AttributeError(name)
+"""
+
+
+def test_a_kernel_of_other_sources_than_those_beside_it_is_ignored_with_a_warning(
+    tmp_path: Path, capture: Path
+) -> None:
+    """As after `git pull` in a clone, if a function is another but has its old name."""
+    checksum = native.sources_checksum(ROOT / "native")
+    root = installed(tmp_path, "_native.py", COMPLETE.format(sources=checksum))
+    shutil.copytree(ROOT / "native", root / "native", ignore=shutil.ignore_patterns("target"))
+    used = "captures are read by the native kernel"
+    assert run("--version", "-v", root=root, MULTITRACER_NATIVE="").stdout.splitlines()[1] == used
+    with (root / "native" / "core" / "src" / "tcp.rs").open("a") as stream:
+        stream.write("// pulled\n")
+    done = run("analyze", capture, root=root, MULTITRACER_NATIVE="")
+    assert (done.returncode, done.stdout) == (0, run("analyze", capture, MULTITRACER_NATIVE="0").stdout)
+    assert re.search(
+        r"^Warning: the native kernel is not used, because it was compiled from other sources; "
+        r"compile it again \(make native\), or set MULTITRACER_NATIVE=0$",
+        done.stderr,
+        re.MULTILINE,
+    )
+    (root / "native" / "Cargo.toml").unlink()  # as in a wheel: nothing lies beside
+    assert run("--version", "-v", root=root, MULTITRACER_NATIVE="").stdout.splitlines()[1] == used
 
 
 @pytest.mark.parametrize("part", ["decode", "same_packets"])
