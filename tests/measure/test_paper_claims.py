@@ -69,11 +69,13 @@ def _udp(options: TransportOptions) -> Iterator[tuple[CentaurusEndpoint, Centaur
         between.settimeout(0.02)
         client = UdpEndpoint(UdpWorker(options.config(*ANSWERED), random_bytes=os.urandom), only=between.getsockname())
 
+        here, there = client.address, server.address  # while they are open: the test may close them first
+
         def carry() -> None:
             with contextlib.suppress(TimeoutError):
                 datagram, source = between.recvfrom(2048)
                 if chance.random() >= LOSS:
-                    between.sendto(datagram, client.address if source == server.address else server.address)
+                    between.sendto(datagram, here if source == there else there)
 
         with _running(carry):
             yield server, client, between.getsockname()
