@@ -78,6 +78,12 @@ class ConnectionAtPoint:
         return int(self.capture.analysis.directions["unique_bytes"][2 * (self.connection - 1) + self.reverse])
 
     @property
+    def lasted_ns(self) -> int:
+        """Time from its first packet in this capture to the last one, in ns."""
+        begin, end = (self.capture.analysis.connections[name][self.connection - 1] for name in ("start_ns", "end_ns"))
+        return int(end - begin)
+
+    @property
     def ends(self) -> tuple[str, str]:
         """Addresses of the data's sender and receiver."""
         ends = self.capture.analysis.ends(self.connection)
@@ -133,7 +139,8 @@ def places_of(recording: Recording, capture: Capture, connection: int, *, revers
     places = [ConnectionAtPoint(*view, vantage_of(recording, *view[:2], reverse=view[2])) for view in views]
     sender = next((place for place in places if place.vantage is Vantage.NEAR_SENDER), places[0])
     receiver = next((place for place in places if place.vantage is Vantage.NEAR_RECEIVER), sender)
-    if sender.unique_bytes < _MOST_OF * receiver.unique_bytes and not _has_state(recording, sender):
+    has_gaps = sender.unique_bytes < _MOST_OF * receiver.unique_bytes
+    if has_gaps and (_ends_early(sender, receiver) or not _has_state(recording, sender)):
         sender = receiver
     others = [replace(place, is_turned=place.reverse != sender.reverse) for place in places if place is not sender]
     if sender.vantage is Vantage.NEAR_RECEIVER:
@@ -147,6 +154,11 @@ def places_of(recording: Recording, capture: Capture, connection: int, *, revers
             if suits(place):
                 return sender, place
     return sender, None
+
+
+def _ends_early(place: ConnectionAtPoint, other: ConnectionAtPoint) -> bool:
+    """Return whether a capture holds much less of a connection's time than another."""
+    return place.lasted_ns < _MOST_OF * other.lasted_ns
 
 
 def _has_state(recording: Recording, place: ConnectionAtPoint) -> bool:

@@ -42,6 +42,7 @@ _NO_CAPTURE = {
     "campaign compact", "campaign forget", "campaign query", "campaign status", "campaign verify", "capture",
     "completion", "doctor", "export errors", "formats", "measure plan", "measure run", "measure serve", "merge",
     "schema", "testbed channel", "testbed compare", "testbed doctor", "testbed list", "testbed run",
+    "testbed table",
 }  # fmt: skip
 """Commands that read no packets."""
 

@@ -91,7 +91,7 @@ def test_a_window_counts_from_the_first_reading(csv: Path, tmp_path: Path) -> No
 def test_series_of_the_radio_by_name(csv: Path, tmp_path: Path) -> None:
     done = call("plot", "--series", "Radio_r*,Gps_speed,Nothing", "-o", tmp_path / "figure.json", csv)
     assert "no series 'Nothing'" in done.stderr
-    names = [trace.get("name") for trace in json.loads((tmp_path / "figure.json").read_text())["data"]]
+    names = [trace.get("meta") for trace in json.loads((tmp_path / "figure.json").read_text())["data"]]
     assert names == ["Radio_rsrp", "Radio_rsrq", "Radio_rate_down", "Radio_rate_up", "Gps_speed"]
 
 
@@ -115,7 +115,7 @@ def test_a_log_beside_a_capture_is_part_of_its_figure(csv: Path, tmp_path: Path)
     (folder / "drive.csv").write_text(CSV)
     call("plot", "--series", "Radio_rsrp", "-o", tmp_path / "figure.json", folder)
     (trace,) = json.loads((tmp_path / "figure.json").read_text())["data"]
-    assert trace["name"] == "Radio_rsrp"
+    assert (trace["name"], trace["meta"]) == ("RSRP", "Radio_rsrp")
 
 
 def test_the_tables_of_a_drive_are_files(csv: Path, tmp_path: Path) -> None:

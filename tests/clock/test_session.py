@@ -196,12 +196,12 @@ def test_a_notebook_shows_the_graph() -> None:
 
 def test_the_stacked_figure_shades_the_error_of_the_receivers_times(shifted: Path) -> None:
     figure = mt.open(shifted).stacked()
-    (band,) = (trace for trace in figure.data if trace.name.startswith("TcpRcv_data ±"))
+    (band,) = (trace for trace in figure.data if str(trace.meta).startswith("TcpRcv_data ±"))
     low, high = np.array(band.y[0::3], dtype=float), np.array(band.y[1::3], dtype=float)
     assert (high >= low).all()
     assert (high > low).any()
     shared = mt.open(SAMPLES / "cellular_upload").stacked()
-    assert not any("±" in trace.name for trace in shared.data)
+    assert not any("±" in str(trace.meta) for trace in shared.data)
 
 
 def test_a_connection_is_found_at_the_other_host_though_its_clock_is_hours_away(shifted: Path, tmp_path: Path) -> None:
