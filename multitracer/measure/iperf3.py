@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -38,6 +39,8 @@ _INTERVALS_S = 3600
 """Longest test with an interval for each second, of some 700 bytes; that of a day has one for each 24 s (iperf3 takes
 60 s at most)."""
 _MOST_ERROR = 200
+_LISTENS_AGAIN_S = 2.0
+"""After a test the server listens to nobody for a moment: so long after a refusal the next direction tries again."""
 _REFUSED = re.compile(r"unable to connect|refused|timed out|no route|unreachable", re.IGNORECASE)
 
 
@@ -90,7 +93,11 @@ def run_load(plan: LoadPlan, folder: Path) -> Iterator[Direction]:
     host, port = resolved(*host_port(plan.server))
     for direction in left:
         yield direction
-        printed, complaint = _run([program, *_arguments(plan, host, port, direction)], plan.duration_s)
+        argv = [program, *_arguments(plan, host, port, direction)]
+        printed, complaint = _run(argv, plan.duration_s)
+        if direction is not left[0] and b"refused" in printed + complaint:
+            time.sleep(_LISTENS_AGAIN_S)
+            printed, complaint = _run(argv, plan.duration_s)
         error = _error_in(printed, complaint)
         _write(folder / log_name(direction, failed=error is not None), printed, error)
         if error is not None:

@@ -39,10 +39,10 @@ def capturing(folder: Path, *options: object, **popen: Any) -> Iterator[subproce
 
 
 def log_began(folder: Path) -> list[bool]:
-    """Return, for each collector that was started, whether its log holds a clock record."""
+    """Return, for each collector that was started, whether its log is there and holds a clock record."""
     started = [run["command"] for run in manifest(folder).get("collectors", [])]
-    logs = [argv[argv.index("--notes" if "--notes" in argv else "-o") + 1] for argv in started]
-    return [_holds_clock(log) for log in logs] or [False]
+    logs = [[argv[argv.index(option) + 1] for option in ("-o", "--notes") if option in argv] for argv in started]
+    return [_holds_clock(each[-1]) and Path(each[0]).exists() for each in logs] or [False]
 
 
 def _holds_clock(log: str) -> bool:
