@@ -198,11 +198,11 @@ def _iperf3_rates_bps(hosts: Namespaces, folder: Path) -> dict[str, list[float]]
     if shutil.which("iperf3") is None:
         return {"up": [], "down": []}
     _start_iperf3_server(hosts)
-    own = {
-        direction: json.loads(hosts.run("a", "iperf3", "-c", "10.0.2.2", "-J", "-t", "8", *more).stdout)
-        for direction, more in (("up", ()), ("down", ("-R",)))
-    }
-    _wait_until_bound(hosts, "-Hltn", port=5201)  # after a test it listens again
+    own = {}
+    for direction, more in (("up", ()), ("down", ("-R",))):
+        own[direction] = json.loads(hosts.run("a", "iperf3", "-c", "10.0.2.2", "-J", "-t", "8", *more).stdout)
+        time.sleep(1)  # it closes its socket and opens another: until then it refuses
+        _wait_until_bound(hosts, "-Hltn", port=5201)
     argv = (*COMMAND, "measure", "run", "--protocol", "iperf3", "--server", "10.0.2.2:5201", "--duration", "8")
     hosts.run("a", *argv, "-o", str(folder), env=ENVIRONMENT)
     sums = mt.open(folder).table("application", "application_sums")
