@@ -6,9 +6,10 @@ import pytest
 
 from docs.papers.programs import cross_layer_nmi
 from docs.papers.programs.cross_layer import COLUMNS, Point, kept, points_of, run_at
-from docs.papers.programs.cross_layer_page import PAGE, PICTURES, part, parts, runs_of
+from docs.papers.programs.cross_layer_page import PAGE, PICTURES, parts, runs_of
 from docs.papers.programs.cross_layer_plan import OFTEN_S, SACK, SWEEPS, base
 from docs.papers.programs.cross_layer_shapes import SHAPES, Shape
+from docs.papers.programs.page_part import read_part
 from docs.papers.programs.studies_page import IMAGES
 from multitracer.lab.channel.cdma2000_radio import Cdma2000Config
 
@@ -33,7 +34,7 @@ COMES_BACK = {
 
 @pytest.mark.parametrize("name", list(parts()))
 def test_each_generated_part_is_what_the_runs_say(name: str) -> None:
-    assert part(TEXT, name) == parts()[name](), "run: python -m docs.papers.programs.cross_layer tables"
+    assert read_part(PAGE, name) == parts()[name](), "run: python -m docs.papers.programs.cross_layer tables"
 
 
 @pytest.mark.parametrize("name", list(SWEEPS))

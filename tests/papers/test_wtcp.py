@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from docs.papers.programs import wtcp_factor, wtcp_fairness, wtcp_sensitivity, wtcp_timer
+from docs.papers.programs.page_part import read_part
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -51,6 +52,5 @@ def test_a_back_off_that_does_not_grow_shares_figure_6_evenly() -> None:
 
 @pytest.mark.parametrize("program", [wtcp_factor, wtcp_fairness])
 def test_each_change_has_a_line(program: ModuleType) -> None:
-    page = program.PAGE.read_text("utf-8")
-    shown = page.partition(program.BEGIN)[2].partition(program.END)[0]
+    shown = read_part(program.PAGE, program.PART)
     assert [line.split(" | ")[0].removeprefix("| ") for line in shown.splitlines()[2:]] == list(program.CHANGES)

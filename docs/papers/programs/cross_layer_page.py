@@ -11,6 +11,7 @@ from docs.papers.programs.cross_layer import kept
 from docs.papers.programs.cross_layer_nmi import nmi_table
 from docs.papers.programs.cross_layer_plan import FOLDER, SWEEPS
 from docs.papers.programs.cross_layer_shapes import SHAPES
+from docs.papers.programs.page_part import write_part
 from docs.papers.programs.studies_figures import Panel, sheet
 from docs.papers.programs.studies_page import Column, picture
 from tests.report.chromium import Browser
@@ -95,21 +96,10 @@ def parts() -> dict[str, Callable[[], str]]:
     return {"shapes": shapes, **{name: partial(table, name) for name in SWEEPS}, "nmi": nmi_table}
 
 
-def part(text: str, name: str) -> str:
-    """Return a generated part of the page as it is written there."""
-    return text.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- end of {name} -->")[0]
-
-
 def write_page() -> None:
     """Write every generated part."""
-    text = PAGE.read_text("utf-8")
-    for name, make in parts().items():
-        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-        if begin not in text or end not in text:
-            raise LookupError(f"{PAGE}: has no part {name}")
-        before, _, rest = text.partition(begin)
-        text = f"{before}{begin}{make()}{end}{rest.partition(end)[2]}"
-    PAGE.write_text(text, "utf-8")
+    for name, text in {name: make() for name, make in parts().items()}.items():
+        write_part(PAGE, name, text)
 
 
 def _lines(name: str) -> dict[str, list[str]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from docs.papers.programs.page_part import read_part, write_part
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.tables import RAY_PAPER, RAY_THRESHOLDS
 
@@ -145,13 +146,10 @@ TABLES: dict[str, Callable[[], str]] = {"fades": fades, "rates": rates, "transpo
 
 def written(name: str) -> str:
     """Return a table as the page has it."""
-    return PAGE.read_text("utf-8").partition(f"<!-- {name} -->\n")[2].partition(f"<!-- end of {name} -->")[0]
+    return read_part(PAGE, name)
 
 
 def write_page() -> None:
     """Write the tables."""
     for name, make in TABLES.items():
-        text = PAGE.read_text("utf-8")
-        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-        before, _, rest = text.partition(begin)
-        PAGE.write_text(f"{before}{begin}{make()}{end}{rest.partition(end)[2]}", "utf-8")
+        write_part(PAGE, name, make())

@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from docs.papers.programs.page_part import write_part
 from multitracer.lab.channel.cdpd_config import CdpdConfig
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.run import VirtualRun
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     Change = Callable[[Scenario], Scenario]
 
 PAGE = Path(__file__).parents[1] / "wtcp.md"
-BEGIN, END = "<!-- fairness -->\n", "<!-- end of fairness -->"
+PART = "fairness"
 SEEDS = (1, 2, 3, 4, 5)
 HEAD = "| what is taken away | Jain's index, complete run | last third | packets |\n| --- | --- | --- | --- |\n"
 
@@ -70,8 +71,7 @@ def _indexes(values: list[float]) -> str:
 
 def main() -> None:
     """Write the table into the page."""
-    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}{HEAD}{''.join(map(row, CHANGES))}{END}{rest.partition(END)[2]}", "utf-8")
+    write_part(PAGE, PART, HEAD + "".join(map(row, CHANGES)))
 
 
 if __name__ == "__main__":

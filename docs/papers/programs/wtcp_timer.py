@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from docs.papers.programs.page_part import write_part
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.scenario.model import ScenarioTraffic
 from multitracer.lab.simulator.network import NetworkObserver
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from multitracer.lab.simulator.host import SimulatedSocket
 
 PAGE = Path(__file__).parents[1] / "wtcp.md"
-BEGIN, END = "<!-- timer -->\n", "<!-- end of timer -->"
+PART = "timer"
 SEEDS = (1, 2, 3)
 _HOUR_S = 3_600.0
 _MTU_BYTES = 552
@@ -93,8 +94,7 @@ def row(seed: int) -> str:
 
 def main() -> None:
     """Write the table into the page."""
-    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}{HEAD}{''.join(map(row, SEEDS))}{END}{rest.partition(END)[2]}", "utf-8")
+    write_part(PAGE, PART, HEAD + "".join(map(row, SEEDS)))
 
 
 if __name__ == "__main__":
