@@ -308,7 +308,9 @@ def _facts_here(facts: frozenset[str], limited: Limited, row: LimitShare) -> fro
         "policed": is_policed(side),
         "or-paced": side.shown is not None and side.shown.spaced.total_ns > 0,
         "read-late": is_late is True,
-        "weak-without-state": _has_no_state(side) and row.confidence is Confidence.WEAK,
+        "weak-without-state": row.confidence is Confidence.WEAK
+        and _has_no_state(side)
+        and not side.transfer.recording.inputs.holds("tcp"),  # it was recorded, but that end's capture is not whole
     }
     return (facts - set(here)) | {name for name, holds in here.items() if holds}
 

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from multitracer.diagnosis.diagnose import explain
+from multitracer.diagnosis.limits.names import Confidence, Limit
+from multitracer.recording.read import read
 from tests.causes.damage import cut, lose, snap
 from tests.causes.judge import _in_view, judge
 from tests.causes.made import MSS, NS, Made
@@ -121,6 +124,20 @@ def test_where_the_senders_capture_ends_early_the_receivers_tells_all(tmp_path: 
     before, after = _damaged(tmp_path, name, "sender", lambda capture: cut(capture, 0.4))
     assert after.answer == before.answer == before.primaries[0]
     assert after.ours[after.answer] == pytest.approx(before.ours[after.answer], abs=0.1)
+
+
+def test_the_senders_state_is_not_asked_for_where_it_was_recorded(tmp_path: Path) -> None:
+    """The sender's capture ends early: the receiver's is taken, to which the state that is there does not belong."""
+    for has_state in (True, False):
+        folder = tmp_path / str(has_state)
+        _damaged(folder, "00180-small-sndbuf-far", "sender", lambda capture: cut(capture, 0.4))
+        session = folder / "00180-small-sndbuf-far" / "session"
+        if not has_state:
+            for log in session.rglob("tcp_info.jsonl*"):
+                log.unlink()
+        told = explain(read(session)).headline
+        assert (told.limit, told.confidence) == (Limit.CONGESTION_WINDOW, Confidence.WEAK)
+        assert ("the sender's TCP state (ss) shows it" in told.help) is not has_state
 
 
 @pytest.mark.parametrize("name", ["00004-policer", "00140-small-rcvbuf", "00195-ecn"])
