@@ -143,7 +143,7 @@ class OutageStarted(NamedTuple):
     time_ns: int
     tick: int
     cause: str
-    """Reason: hop, ejection, blackout."""
+    """Reason: hop, ejection, blackout, handoff."""
 
 
 class OutageEnded(NamedTuple):

@@ -72,6 +72,10 @@ _PACKETS_OF_A_FULL_BUFFER = 1 << 20
 """Packet limit of a full buffer, so large that only octets limit the base station controller's buffer."""
 
 
+_PN_STEP, _PN_OFFSETS = 4, 512
+"""Distance of the PN offsets of neighbouring cells (our choice), and how many there are (C.S0002)."""
+
+
 class _OnAir(NamedTuple):
     """The content of a frame that a side sends."""
 
@@ -347,8 +351,11 @@ class SectorMobile:
             self._down_frames.popleft()
         lost = [is_lost for _, is_lost in self._down_frames]
         bler = 100 * sum(lost) / len(lost) if lost else None
-        ecio_db = None if state == "blackout" else round(self._modem.db(now_ns), 2)
-        return RadioReading(None, bler, None, None, state, ecio_db=ecio_db)
+        if state == "blackout":
+            return RadioReading(None, bler, None, None, state)
+        ecio_db = round(self._modem.db(now_ns), 2)
+        pilot_pn = _PN_STEP * (1 + self._modem.cell) % _PN_OFFSETS
+        return RadioReading(None, bler, None, None, state, ecio_db=ecio_db, pilot_pn=pilot_pn)
 
 
 def _steady(config: Cdma2000Config, side: Side) -> tuple[Rate, float] | None:
@@ -416,6 +423,7 @@ class Cdma2000Link:
             "mobile": Scheduler(config.reverse, config.errors, has_codes=False),
         }
         self._script = Script(script, kinds=_KINDS, agenda=self._agenda, play=self._play)
+        self._plan_handoff(1)
 
     def _member(self, number: int, host: HostName) -> SectorMobile:
         """Return a new `SectorMobile`.
@@ -519,7 +527,21 @@ class Cdma2000Link:
         else:
             self._agenda.at(now_ns + FRAME_NS, self._frame)
 
-    # --- outages and the script ---
+    # --- handoffs, outages and the script ---
+
+    def _plan_handoff(self, cell: int) -> None:
+        """Hand all mobiles off into a cell when the route leads there, and into all cells behind it."""
+
+        def hand_off(now_ns: int) -> None:
+            self._outages.begin(now_ns, "handoff", self.config.radio.handoff_ns)
+            for member in self._members.values():
+                for way in member.ways.values():
+                    way.assigned.end()
+            self._plan_handoff(cell + 1)
+
+        then_ns = self.config.radio.handoff_into_ns(cell)
+        if then_ns is not None:
+            self._agenda.at(then_ns, hand_off)
 
     def _outage(self, now_ns: int, kind: OutageKind, begins: bool) -> None:
         for journal in (self._journal, *(member.journal for member in self._members.values())):

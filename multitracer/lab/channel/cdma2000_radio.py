@@ -106,6 +106,12 @@ class Cdma2000RadioConfig:
     """Standard deviation of the fast fading that power control cannot follow (our choice)."""
     carrier_mhz: float = 1_900.0
     """Carrier frequency, for the Doppler shift: PCS band (paper: a commercial network of the United States)."""
+    cell_m: float = 0.0
+    """Length of a cell along the route, after which a moving mobile is handed off; it starts in the middle of one.
+
+    0: one cell without an end (paper: 2 to 3 miles)."""
+    handoff_ns: int = 200 * NS_PER_MS
+    """Duration of a hard handoff, in which no frame arrives (our choice)."""
 
     def __post_init__(self) -> None:
         _check("ecio_db", self.ecio_db, _WORST_ECIO_DB, 0)
@@ -114,8 +120,21 @@ class Cdma2000RadioConfig:
         _check("correlation_m", self.correlation_m, 1, 100_000)
         _check("remainder_db", self.remainder_db, 0, _MOST_DB)
         _check("carrier_mhz", self.carrier_mhz, 100, 10_000)
+        if self.cell_m:
+            _check("cell_m", self.cell_m, 100, 100_000)
+        if not FRAME_NS <= self.handoff_ns <= 10 * NS_PER_S:
+            raise LocalProtocolError('"handoff" must be 20 ms to 10 s')
         if self.still_ns < NS_PER_S:
             raise LocalProtocolError('"still" must be at least 1 s')
+
+    def handoff_into_ns(self, cell: int) -> int | None:
+        """Return when the mobile is handed off into a cell, in ns since the start; None if it never is.
+
+        It starts in the middle of cell 0.
+        """
+        if not self.cell_m or not self.speed_m_per_s:
+            return None
+        return round((cell - 0.5) * self.cell_m / self.speed_m_per_s * NS_PER_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,19 +324,27 @@ class Pilot:
         correlation_s = config.still_ns / NS_PER_S
         if config.speed_m_per_s > 0:
             correlation_s = min(correlation_s, config.correlation_m / config.speed_m_per_s)
-        self._mean_db = config.ecio_db
+        self._config = config
         self._gauss = luck.gauss
         self._keep = exp(-STEP_NS / NS_PER_S / correlation_s)
         self._renew_db = config.deviation_db * sqrt(1 - self._keep**2)
         self._shadow_db = self._gauss(0.0, config.deviation_db)
         self._until_ns = STEP_NS
+        self.cell = 0
+        """Number of the cell whose pilot this is, along the route."""
+        self._handoff_ns = config.handoff_into_ns(1)
 
     def db(self, now_ns: int) -> float:
         """Return the pilot's Ec/Io in dB, at most 0."""
         while now_ns >= self._until_ns:
-            self._shadow_db = self._keep * self._shadow_db + self._gauss(0.0, self._renew_db)
+            if self._handoff_ns is not None and self._until_ns >= self._handoff_ns:  # another pilot, another shadow
+                self._shadow_db = self._gauss(0.0, self._config.deviation_db)
+                self.cell += 1
+                self._handoff_ns = self._config.handoff_into_ns(self.cell + 1)
+            else:
+                self._shadow_db = self._keep * self._shadow_db + self._gauss(0.0, self._renew_db)
             self._until_ns += STEP_NS
-        return min(_BEST_DB, max(_WORST_DB, self._mean_db + self._shadow_db))
+        return min(_BEST_DB, max(_WORST_DB, self._config.ecio_db + self._shadow_db))
 
 
 def needed_db(rate: Rate, config: ErrorMapConfig) -> float:
@@ -453,6 +480,10 @@ class Assigned:
             self.present = None
         if self.promised is not None and frame >= self.promised.begin:
             self.present, self.promised = self.promised, None
+
+    def end(self) -> None:
+        """Remove both bursts: the cell that assigned them no longer serves the mobile."""
+        self.present = self.promised = None
 
 
 class User(Protocol):

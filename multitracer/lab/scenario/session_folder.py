@@ -220,7 +220,7 @@ def _host(relative: Path) -> str:
 
 PILOT_LOG = "radio.csv"
 """Radio log in the folder of each mobile."""
-PILOT_HEADER = "time_ns,source,rat,state,ecio_db,bler_pct\n"
+PILOT_HEADER = "time_ns,source,rat,state,ecio_db,bler_pct,physical_cell_id\n"
 _SOURCE, _RAT = "link", "CDMA"
 
 
@@ -239,4 +239,5 @@ def pilot_line(reading: RadioReading, *, time_ns: int) -> str:
         Time by the mobile's clock, ns since 1970.
     """
     numbers = ("" if value is None else f"{value:.2f}" for value in (reading.ecio_db, reading.bler_percent))
-    return f"{time_ns},{_SOURCE},{_RAT},{reading.state},{','.join(numbers)}\n"
+    cell = "" if reading.pilot_pn is None else reading.pilot_pn
+    return f"{time_ns},{_SOURCE},{_RAT},{reading.state},{','.join(numbers)},{cell}\n"

@@ -31,6 +31,7 @@ from multitracer.protocols.link_events import (
     STREAM_BITS,
     NakGivenUp,
     NakSent,
+    OutageStarted,
     PacketDropped,
     PieceLost,
     PieceSent,
@@ -303,3 +304,29 @@ def test_a_blackout_takes_the_pilot_away_and_all_frames() -> None:
     assert (link.reading(2 * NS_PER_S).ecio_db, link.reading(2 * NS_PER_S).state) == (None, "blackout")
     link.advance(4 * NS_PER_S)
     assert link.reading(4 * NS_PER_S).ecio_db == -4.0
+
+
+def test_a_route_through_cells_is_handed_off_at_each_border() -> None:
+    radio = replace(STEADY, speed_m_per_s=20, cell_m=400, handoff_ns=500 * NS_PER_MS)
+    link = link_of(replace(CLEAN, radio=radio), seed=1)
+    seen = bulk(link, ["fixed"], seconds=52)
+    at_mobile = [each for each in seen.of("mobile", OutageStarted) if each.cause == "handoff"]
+    assert [each.time_ns / NS_PER_S for each in at_mobile] == [10, 30, 50]
+    assert seen.lost_percent("fixed") == 0  # RLP brings back what the radio lost
+    lost = [each.time_ns for each in seen.of("mobile", PieceLost)]
+    assert len(lost) >= 3
+    assert all(any(0 <= time - each.time_ns <= 500 * NS_PER_MS for each in at_mobile) for time in lost)
+    rates = seen.of("fixed", RateAssigned)
+    for handoff in at_mobile:
+        after = next(each for each in rates if each.time_ns >= handoff.time_ns)
+        assert after.rate_bps == FUNDAMENTAL.bits_per_s
+        assert after.time_ns - handoff.time_ns < 40 * NS_PER_MS
+    cells = {second: link_of(replace(CLEAN, radio=radio), seed=1) for second in (9, 11, 31)}
+    assert [each.reading(second * NS_PER_S).pilot_pn for second, each in cells.items()] == [4, 8, 12]
+
+
+def test_a_mobile_that_stands_still_stays_in_its_cell() -> None:
+    link = link_of(replace(CLEAN, radio=replace(STEADY, cell_m=400)), seed=1)
+    seen = bulk(link, ["fixed"], seconds=100)
+    assert not seen.of("mobile", OutageStarted)
+    assert link.reading(100 * NS_PER_S).pilot_pn == 4

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
     from multitracer.lab.channel.shared.scheduler import Agenda
 
-OutageKind = Literal["hop", "ejection", "blackout"]
-STATES: dict[OutageKind, str] = {"blackout": "blackout", "ejection": "scanning", "hop": "hopping"}
+OutageKind = Literal["hop", "ejection", "blackout", "handoff"]
+STATES: dict[OutageKind, str] = {
+    "blackout": "blackout", "ejection": "scanning", "hop": "hopping", "handoff": "handoff",
+}  # fmt: skip
 """State that a modem reports during an outage; with several outages, the first key that is active counts."""
 
 

@@ -154,11 +154,13 @@ class RadioReading:
     channel: int | None
     """Number of the radio channel to which the modem is tuned; None without a channel."""
     state: str
-    """registered, hopping, scanning or blackout; connected or dropped for links that are calls."""
+    """registered, hopping, scanning, handoff or blackout; connected or dropped for links that are calls."""
     link_quality: int | None = None
     """Bluetooth's link quality, 0 to 255."""
     ecio_db: float | None = None
     """Ec/Io of the pilot in dB."""
+    pilot_pn: int | None = None
+    """PN offset of the pilot, which tells the cells of cdma2000 apart."""
 
 
 class PacketLink(Protocol):
