@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 THROUGHPUT = ("TcpSnd_goodput", "Tcp_goodput", "TcpMid_goodput", "TcpRcv_goodput", "downlink_bps")
 """Goodput as the sender reports it, else as the capture shows it, else the rate that a phone's logger reports."""
-ALIASES = {"throughput": THROUGHPUT, "rate_assigned": (LINK_RATE, "link_events.rate_bps")}
-"""Quantities by plain names. Without a capture, the assigned rates are those of the log that has most of them."""
+ALIASES = {"throughput": THROUGHPUT, "rate_assigned": (LINK_RATE, "link_events.rate_bps", "assigned_down_bps")}
+"""Quantities by plain names. Without a log of the link, the assigned rates are those that a modem's log shows."""
 
 TABLES = {
     schema.name: schema
@@ -74,7 +74,7 @@ _NAMES = {
     "app_limited", "sent", "uplink", "command", "poll_final", "fcs_ok", "modem_clock_s", "heading_deg",
 }  # fmt: skip
 """Columns whose numbers have no order or restart: their mean has no meaning."""
-_AMOUNTS = {"payload_bytes", "new_bytes", "bytes", "received_bytes"}
+_AMOUNTS = {"payload_bytes", "new_bytes", "rlp_resent_bytes", "bytes", "received_bytes"}
 _COUNTERS = {"busy_ns", "rwnd_limited_ns", "sndbuf_limited_ns"}
 ASSIGNED = {"rate_bps", "queue_bytes"}
 """Columns of LINK_EVENTS whose value holds until the next event, such as the rate of a channel."""

@@ -91,3 +91,10 @@ def test_part_of_the_time_has_fewer_points() -> None:
     )
     assert part["n"] is not None
     assert 75 <= part["n"] <= 90 < complete["n"]
+
+
+def test_the_assigned_rate_of_a_modem_log_has_its_plain_name() -> None:
+    log = str(ROOT / "sample_traces" / "cdma2000" / "cait.csv")
+    said = call("correlate", log, "--of", "rlp_resent_bytes", "--with", "rate_assigned").stdout
+    assert "assigned_down_bps (bit/s): mean of the readings in a bin" in said
+    assert "rlp_resent_bytes (bytes/s): sum over a bin, per second" in said

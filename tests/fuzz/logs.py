@@ -100,7 +100,7 @@ _SENTENCE = re.compile(rb"\$([^*$\r\n]*)\*[0-9A-Fa-f]{2}")
 
 _CONSTANTS = {
     "at_transcript": ("MINICOM", "STAMPED", "LOOP", "TERMINAL"),
-    "drive_csv": ("TOWERS", "SURVEY", "XCAL"),
+    "drive_csv": ("TOWERS", "SURVEY", "XCAL", "CAIT"),
     "flent": ("SAMPLE",),
     "ftrace": ("OURS", "TRACE_CMD_NS", "PERF", "PROBE_4_16"),
     "gnettrack": ("HEAD ROWS", "RESULTS"),

@@ -19,6 +19,7 @@ from parsers._text import mapped_log as bundled
 from parsers._text.column_map import SCHEMAS
 from parsers._text.mapped_log import bundled_maps
 from parsers._text.times import form_of, time_ns
+from tests.conftest import SAMPLES
 from tests.narrowed import tables_of
 from tests.parsers.damage import damaged, survives
 
@@ -58,6 +59,15 @@ XCAL = (
     b"2022-08-11 14:32:11.250,-71.1,42.3,163,-83.46,701,-95.5,123.5,36\n"
     b"2022-08-11 14:32:11.350,-71.1,42.3,163,-83.5,,,,36\n"
 )
+CAIT = (
+    b"time_utc,call_state,pilot_pn,pilot_ecio_db,rx_power_dbm,frame_errors_pct,fsch_rate_kbps,rsch_rate_kbps,"
+    b"rlp_resent_octets\n"
+    b"2006-03-01T02:00:00.5Z,connected,36,-4.5,-81,2.5,153.6,9.6,328\n"
+    b"2006-03-01T02:00:01.5Z,handoff,40,,,,9.6,,\n"
+)
+
+
+CAIT_SAMPLE = SAMPLES / "cdma2000" / "cait.csv"
 
 
 def read(data: bytes) -> dict[str, Any]:
@@ -95,6 +105,35 @@ def test_several_technologies_of_a_line_are_rows_each() -> None:
     assert later["rat"] == "LTE"
     assert found["position"]["speed_mps"] == pytest.approx(10.0)
     assert found["radio"].provenance["zone"] == "unknown"
+
+
+def test_a_cdma2000_call_has_assigned_rates_and_what_rlp_repeats() -> None:
+    found = read(CAIT)
+    first, second = found["radio"].rows()
+    assert found["radio"].provenance["map"] == "cait"
+    assert (first["rat"], first["role"], first["state"], first["physical_cell_id"]) == (
+        "CDMA",
+        "serving",
+        "connected",
+        36,
+    )
+    assert (first["ecio_db"], first["rssi_dbm"], first["bler_pct"]) == (-4.5, -81.0, 2.5)
+    assert (first["assigned_down_bps"], first["assigned_up_bps"], first["rlp_resent_bytes"]) == (153_600, 9_600, 328)
+    assert first["time_ns"] == 1_141_178_400_500_000_000
+    missing = ("ecio_db", "rssi_dbm", "bler_pct", "assigned_up_bps", "rlp_resent_bytes")
+    assert [second[name] for name in missing] == [None] * 5
+    assert (second["physical_cell_id"], second["assigned_down_bps"]) == (40, 9_600)
+
+
+def test_impossible_values_of_a_cdma2000_call_are_missing() -> None:
+    row, _ = read(CAIT.replace(b"153.6", b"-1").replace(b"-4.5", b"1e400").replace(b",36,", b",5000,"))["radio"].rows()
+    assert (row["assigned_down_bps"], row["ecio_db"], row["physical_cell_id"]) == (None, None, None)
+
+
+def test_the_sample_of_a_cdma2000_call_shows_its_handoffs() -> None:
+    radio = read(CAIT_SAMPLE.read_bytes())["radio"]
+    assert len(radio) == 61
+    assert sorted(set(radio["physical_cell_id"].tolist())) == [4, 8, 12]
 
 
 def test_positions_alone_are_a_log_of_positions() -> None:
