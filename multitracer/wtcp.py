@@ -34,9 +34,21 @@ WTCP_PACKETS = Schema(
             na=True,
         ),
         Column("payload_bytes", "int64", "payload of the application, computed from the UDP length", "bytes"),
+        Column(
+            "rate_bps", "int64", "of an ACK: the rate that it commands, of packets with their headers", "bit/s", na=True
+        ),
     ),
 )
 """The packets of WTCP connections, in capture order; of repeated SYNs only the first and the last."""
+
+RATE_COMMANDS = Schema(
+    "rate_commands",
+    (
+        Column("time_ns", "int64", "when the ACK was captured", "ns since 1970"),
+        Column("packets_per_s", "float64", "sending rate that it commands", "1/s"),
+    ),
+)
+"""The rates that the receiver of a flow of WTCP computed, and its ACKs carry, in capture order."""
 
 DELIVERIES = Schema(
     "deliveries",

@@ -135,7 +135,7 @@ class _Reader:
             self.ends.append(Endpoints(source, back[1], destination, back[3]))
             del self._pending[back]
             for stamp in dict.fromkeys((syn.first, syn.last)):
-                self.cells.extend((*stamp, 2 * connection.number, WtcpPacketType.SYN.value, NA, NA, 0))
+                self.cells.extend((*stamp, 2 * connection.number, WtcpPacketType.SYN.value, NA, NA, 0, NA))
         connection_there, is_responder = self._connections.get(way, (None, False))
         if connection_there is None or not is_responder or connection_there.to_initiator != identity:
             return
@@ -169,14 +169,14 @@ def _decoded(datagram: UdpDatagram) -> WtcpPacket | None:
 _RANGES_BYTES = 8 * MAX_RANGES  # docs/wtcp.md: begin and length of each have 4 octets
 
 
-def _cells(body: Body, datagram: UdpDatagram) -> tuple[int, int, int, int]:
-    """Return type, number, place and payload bytes of a packet."""
+def _cells(body: Body, datagram: UdpDatagram) -> tuple[int, int, int, int, int]:
+    """Return type, number, place, payload bytes and commanded rate of a packet."""
     kind = datagram.payload[0] & 15
     if isinstance(body, Data):
-        return kind, body.number, body.offset, len(body.payload)
+        return kind, body.number, body.offset, len(body.payload), NA
     if isinstance(body, WtcpAck):
-        return kind, body.number, body.cumulative, 0
-    return kind, NA, NA, 0
+        return kind, body.number, body.cumulative, 0, body.rate_bps
+    return kind, NA, NA, 0, NA
 
 
 def read_wtcp(files: Iterable[SourceFile]) -> WtcpCapture:

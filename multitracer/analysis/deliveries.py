@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.intervals import distinct, first_painters
-from multitracer.protocols.wtcp.packet import WtcpPacketType
+from multitracer.protocols.wtcp.packet import DATA_BYTES, HEAD_BYTES, WtcpPacketType
 from multitracer.tables import NOT_A_TIME, Table
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
-from multitracer.wtcp import DELIVERIES
+from multitracer.wtcp import DELIVERIES, RATE_COMMANDS
 
 if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Numbers, Times
 
+_HEADER_BYTES = 20 + 8 + HEAD_BYTES + DATA_BYTES
+"""Headers of a packet with data: IPv4, UDP, WTCP."""
 _POINTS = 400
 """The maximum number of points of a rate curve: two pixels for each point on a wide screen."""
 
@@ -41,6 +43,20 @@ def wtcp_data(packets: Table, flow: int) -> Mask:
     """Return which packets carry payload of the flow: bool, shape (n_packets,)."""
     mask: Mask = (packets["flow"] == flow) & (packets["kind"] == WtcpPacketType.DATA.value)
     return mask & (packets["payload_bytes"] > 0)
+
+
+def rate_commands(packets: Table, flow: int) -> Table:
+    """Return RATE_COMMANDS of one direction of a WTCP connection; parameters are those of `wtcp_deliveries`.
+
+    A packet is as long as the longest that carried data: the last one of a transfer is shorter.
+    """
+    payload = packets["payload_bytes"][wtcp_data(packets, flow)]
+    acks = (packets["flow"] == flow ^ 1) & (packets["kind"] == WtcpPacketType.ACK.value)
+    if not len(payload) or not acks.any():
+        return Table.empty(RATE_COMMANDS)
+    packet_bits = (int(payload.max()) + _HEADER_BYTES) * BITS_PER_BYTE
+    rate = packets["rate_bps"][acks] / packet_bits
+    return Table(RATE_COMMANDS, {"time_ns": packets["time_ns"][acks], "packets_per_s": rate})
 
 
 def _new(begin: Numbers, end: Numbers) -> Numbers:

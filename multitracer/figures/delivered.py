@@ -15,7 +15,7 @@ import numpy as np
 from multitracer.analysis.deliveries import rate_curve
 from multitracer.errors import InputError
 from multitracer.figures.palette import TRANSPORTS
-from multitracer.figures.sheet import SheetPanel, sheet
+from multitracer.figures.sheet import SheetPanel, axis_name, sheet
 from multitracer.figures.stack import plain
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def delivered_figure(
         Why there is no curve, if there is none.
     theme : "light" or "dark"
     """
-    return _drawn(sessions, _Axes("Delivered packets", "packets", "hv", empty), _steps, theme)
+    return _drawn(sessions, [(_Axes("Delivered packets", "packets", "hv", empty), _steps)], theme)
 
 
 def rates_figure(
@@ -69,6 +69,8 @@ def rates_figure(
     theme: ThemeName = "light",
 ) -> go.Figure:
     """Return the rate of each flow over a moving window that ends at each time.
+
+    If acknowledgments of WTCP command a rate, a second panel has this sending rate, in packets per second.
 
     Parameters
     ----------
@@ -94,7 +96,22 @@ def rates_figure(
         return {"x": x, "y": y, "hovertemplate": "%{y:,.0f} bit/s at %{x:.1f} s"}
 
     title = f"Delivered payload in the last {window_s:g} s, as a rate"
-    return _drawn(sessions, _Axes(title, "bit/s", "linear", empty), points, theme)
+    panels = [(_Axes(title, "bit/s", "linear", empty), points)]
+    if any(len(curve.commanded_s) for flows in sessions for curve in flows):
+        commanded = _Axes("Sending rate that the receiver's acknowledgments command", "packets/s", "hv", "")
+        panels.append((commanded, _commanded))
+    return _drawn(sessions, panels, theme)
+
+
+def _commanded(curve: FlowCurve) -> Props:
+    x, y = curve.commanded_s, curve.commanded_packets_per_s
+    is_step = np.append(True, np.diff(y) != 0)[: len(y)]
+    ends = ([curve.until_s], y[-1:]) if len(y) else ([], [])
+    return {
+        "x": np.concatenate([x[is_step], ends[0]]),
+        "y": np.concatenate([y[is_step], ends[1]]),
+        "hovertemplate": "%{y:.2f} packets/s from %{x:.1f} s on",
+    }
 
 
 def default_window_s(sessions: Sequence[Sequence[FlowCurve]]) -> float:
@@ -104,23 +121,31 @@ def default_window_s(sessions: Sequence[Sequence[FlowCurve]]) -> float:
 
 
 def _drawn(
-    sessions: Sequence[Sequence[FlowCurve]], axes: _Axes, points: Callable[[FlowCurve], Props], theme: ThemeName
+    sessions: Sequence[Sequence[FlowCurve]],
+    panels: Sequence[tuple[_Axes, Callable[[FlowCurve], Props]]],
+    theme: ThemeName,
 ) -> go.Figure:
     names = _names(sessions)
     traces = []
-    for number, flows in enumerate(sessions):
-        for place, curve in enumerate(flows):
-            look, dash = _style(sessions, number, place)
-            name = plain(names[number][place])
-            line = {"color": look.colour(theme), "width": look.size_px, "dash": dash, "shape": axes.shape}
-            trace = {"type": "scatter", "mode": "lines", "name": name, "line": line}
-            drawn = points(curve)
-            hover = f"<b>{name}</b><br>{drawn.pop('hovertemplate')}<extra></extra>"
-            traces.append(trace | drawn | {"hovertemplate": hover, "xaxis": "x", "yaxis": "y"})
+    for at, (axes, points) in enumerate(panels, 1):
+        for number, flows in enumerate(sessions):
+            for place, curve in enumerate(flows):
+                look, dash = _style(sessions, number, place)
+                name = plain(names[number][place])
+                line = {"color": look.colour(theme), "width": look.size_px, "dash": dash, "shape": axes.shape}
+                trace = {"type": "scatter", "mode": "lines", "name": name, "line": line, "legendgroup": name}
+                drawn = points(curve)
+                hover = f"<b>{name}</b><br>{drawn.pop('hovertemplate')}<extra></extra>"
+                own = {"xaxis": axis_name("x", at), "yaxis": axis_name("y", at), "showlegend": at == 1}
+                traces.append(trace | drawn | own | {"hovertemplate": hover})
+    empty = "" if traces else panels[0][0].empty or "No flow was recorded."
+    return sheet([_panel(axes, empty) for axes, _ in panels], traces, theme=theme)
+
+
+def _panel(axes: _Axes, empty: str) -> SheetPanel:
     x_axis: Props = {"title": {"text": "s since the first packet", "standoff": 4}, "rangemode": "tozero"}
     y_axis: Props = {"title": {"text": axes.unit}, "rangemode": "tozero"}
-    empty = "" if traces else axes.empty or "No flow was recorded."
-    return sheet([SheetPanel(axes.title, _HEIGHT_PX, x_axis, y_axis, empty)], traces, theme=theme)
+    return SheetPanel(axes.title, _HEIGHT_PX, x_axis, y_axis, empty)
 
 
 def _style(sessions: Sequence[Sequence[FlowCurve]], number: int, place: int) -> tuple[SeriesStyle, str]:

@@ -18,7 +18,7 @@ on one host, need no other clock.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +27,7 @@ from multitracer.analysis.deliveries import (
     acknowledged_bytes,
     in_time_order,
     mean_rate_bps,
+    rate_commands,
     tcp_deliveries,
     wtcp_data,
     wtcp_deliveries,
@@ -39,7 +40,7 @@ from multitracer.recording.places import places_of
 from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS, NS_PER_S
-from multitracer.wtcp import DELIVERIES, WTCP_FLOWS, WtcpCapture
+from multitracer.wtcp import DELIVERIES, RATE_COMMANDS, WTCP_FLOWS, WtcpCapture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,6 +85,8 @@ class RecordedFlow:
         Whether the host that opened the connection receives the data.
     speed : float
         Link seconds per recorded second.
+    commands : Table
+        RATE_COMMANDS at `point`; empty for TCP, and without a capture at the receiver.
     """
 
     ends: Endpoints
@@ -96,6 +99,7 @@ class RecordedFlow:
     repeated_packets: int | None
     reverse: bool = False
     speed: float = 1.0
+    commands: Table = field(default_factory=lambda: Table.empty(RATE_COMMANDS))
 
     @property
     def delivered_packets(self) -> int | None:
@@ -216,9 +220,11 @@ def _wtcp_flow(recording: Recording, ends: Endpoints, places: list[_Seen], way: 
     receiver = next((each for each in places if each.is_at(responder=way == 0)), None)
     sender = next((each for each in places if each.is_at(responder=way == 1)), None)
     table, begin_ns, point, delivered = Table.empty(DELIVERIES), NOT_A_TIME, "", None
+    commands = Table.empty(RATE_COMMANDS)
     if receiver is not None:
         packets, point = receiver.packets, receiver.point
         table, _ = wtcp_deliveries(packets, 2 * receiver.number + way)
+        commands = rate_commands(packets, 2 * receiver.number + way)
         begin_ns = _first_ns(packets["time_ns"])
         delivered = int(table["new_bytes"].sum())
     else:
@@ -236,6 +242,7 @@ def _wtcp_flow(recording: Recording, ends: Endpoints, places: list[_Seen], way: 
         repeated_packets=again_sent,
         reverse=bool(way),
         speed=recording.speed,
+        commands=commands,
     )
 
 
@@ -325,6 +332,8 @@ class FlowCurve:
         New payload of each of these packets.
     until_s : float
         Time of the last packet of the recording, or the end of the window.
+    commanded_s, commanded_packets_per_s : ndarray of float64, shape (m,)
+        Times and sending rates that acknowledgments of WTCP command; empty for TCP.
     """
 
     session: str
@@ -333,6 +342,8 @@ class FlowCurve:
     time_s: Array
     new_bytes: Numbers
     until_s: float
+    commanded_s: Array = field(default_factory=lambda: np.empty(0))
+    commanded_packets_per_s: Array = field(default_factory=lambda: np.empty(0))
 
 
 def flow_curves(recording: Recording) -> tuple[list[FlowCurve], list[str]]:
@@ -351,25 +362,26 @@ def flow_curves(recording: Recording) -> tuple[list[FlowCurve], list[str]]:
     last_ns = last_ns if end_ns is None else min(last_ns, end_ns)
     session = recording.folder.name if recording.folder else recording.name
     scale = recording.speed / NS_PER_S
-    curves = [
-        FlowCurve(
-            session, flow.name, flow.transport, (time_ns - first_ns) * scale, new_bytes, (last_ns - first_ns) * scale
-        )
-        for flow in known
-        for time_ns, new_bytes in [in_time_order(_on_clock_of(recording, point, flow))]
-    ]
+    curves = []
+    for flow in known:
+        time_ns, new_bytes = in_time_order(_on_clock_of(recording, point, flow, flow.table))
+        commands = _on_clock_of(recording, point, flow, flow.commands)
+        commands = commands.take(commands["time_ns"] != NOT_A_TIME)
+        at_s, commanded_s = ((each - first_ns) * scale for each in (time_ns, commands["time_ns"]))
+        whose, until_s = (session, flow.name, flow.transport), (last_ns - first_ns) * scale
+        curves.append(FlowCurve(*whose, at_s, new_bytes, until_s, commanded_s, commands["packets_per_s"]))
     return sorted(curves, key=lambda curve: curve.time_s[0] if len(curve.time_s) else np.inf), without
 
 
-def _on_clock_of(recording: Recording, point: str, flow: RecordedFlow) -> Table:
-    """Return the deliveries of a flow with times on the clock of a capture point.
+def _on_clock_of(recording: Recording, point: str, flow: RecordedFlow, table: Table) -> Table:
+    """Return a table of a flow with times on the clock of a capture point.
 
     If the clocks are not related, times are unchanged, and a warning is added.
     """
     if flow.point == point or recording.clocks is None:
-        return flow.table
+        return table
     clocks = recording.clocks
-    placed = moved(flow.table, clocks, clocks.of_point(flow.point), clocks.of_point(point))
+    placed = moved(table, clocks, clocks.of_point(flow.point), clocks.of_point(point))
     if not placed.placed and placed.sentence:
         recording.warn_once(f"{flow.name}: {placed.sentence}")
     return placed.table

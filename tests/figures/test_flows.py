@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -74,6 +76,17 @@ def test_names_are_shown_as_they_are() -> None:
     (trace,) = delivered_figure([[curve("<b>x</b>:1 > b:2")]]).data
     assert "<b>x" not in trace.name
     assert "<b>x" not in trace.hovertemplate
+
+
+def test_the_commanded_rate_of_wtcp_stands_below_in_packets_a_second() -> None:
+    flow = replace(curve(), commanded_s=np.array([1.0, 2.0, 3.0]), commanded_packets_per_s=np.array([1.0, 1.0, 1.25]))
+    figure = rates_figure([[flow, curve("c:1 > b:3")]], window_s=5)
+    delivered, _, commanded, none = figure.data
+    assert (commanded.yaxis, commanded.line.shape, commanded.line.color) == ("y2", "hv", delivered.line.color)
+    assert (commanded.x.tolist(), commanded.y.tolist()) == ([1, 3, 20], [1, 1.25, 1.25])
+    assert len(none.x) == 0, "TCP's acknowledgments command no rate"
+    assert figure.layout.yaxis2.title.text == "packets/s"
+    assert "yaxis2" not in rates_figure([[curve()]], window_s=5).to_dict()["layout"]
 
 
 @pytest.mark.parametrize("make", [delivered_figure, rates_figure])

@@ -61,6 +61,16 @@ def test_wtcp_delivered_what_the_summary_says(shared_runs: SharedRuns, figure: s
     assert not recording.warnings
 
 
+def test_the_rates_that_wtcp_commands_are_those_of_its_acknowledgments(shared_runs: SharedRuns) -> None:
+    folder, _ = recorded(shared_runs, "5", "wtcp")
+    first, *_, last = flow_curves(read(folder))[0]
+    assert first.commanded_packets_per_s[0] == pytest.approx(1.0), "paper 001: one packet in a second at first"
+    assert max(first.commanded_packets_per_s) > 4, "alone it has the channel, 4.8 packets of 500 bytes in a second"
+    for flow in (first, last):
+        late = flow.commanded_packets_per_s[flow.commanded_s > 0.8 * flow.until_s]
+        assert late.mean() == pytest.approx(19_200 / 4_000 / 3, rel=0.25), "a third of it each"
+
+
 @pytest.mark.parametrize(("figure", "transport"), [("5", "vegas"), ("6", "newreno")])
 def test_tcp_delivered_what_the_summary_says(shared_runs: SharedRuns, figure: str, transport: str) -> None:
     folder, measured = recorded(shared_runs, figure, transport)
@@ -142,6 +152,7 @@ def test_what_is_new_in_each_range_is_what_none_before_it_held() -> None:
         columns = {
             "time_ns": np.arange(many), "frame": np.arange(many), "flow": np.zeros(many, np.int64),
             "kind": np.full(many, 4), "number": np.arange(many), "place": place, "payload_bytes": length,
+            "rate_bps": np.full(many, -1),
         }  # fmt: skip
         there: set[int] = set()
         new = []
