@@ -29,7 +29,7 @@ from multitracer.figures.link_panels import (
 )
 from multitracer.figures.marks import FigureMark, Fit, add_trends, with_marks
 from multitracer.figures.panels import further_panels
-from multitracer.figures.series import Series, thin
+from multitracer.figures.series import BREAK, Series, thin
 from multitracer.figures.stack import Panel, Unit, axis_origin_ns, figure
 from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.figures.zooms import NamedInterval, places, with_presets
@@ -196,11 +196,32 @@ def chosen_panels(panels: list[Panel], patterns: Sequence[str]) -> list[Panel]:
         replace(panel, series=[s for s in panel.drawn if any(fnmatchcase(s.label, p) for p in patterns)])
         for panel in panels
     ]
-    kept = [panel for panel in kept if panel.series]
+    kept = [replace(panel, series=_on_a_line(panel.series)) for panel in kept if panel.series]
     if not kept:
         there = ", ".join(s.label for panel in panels for s in panel.drawn)
         raise InputError(f"series: the figure has no series named {' or '.join(patterns)}; the series are {there}")
     return kept
+
+
+def _on_a_line(drawn: list[Series]) -> list[Series]:
+    """Return the series with events of the link on the first other one, if the link's own data are not drawn.
+
+    At their place in the link's stream they would stand where nothing else is.
+    """
+    labels = {series.label for series in drawn}
+    line = next((series for series in drawn if series.label not in LINK_ROLES and len(series.time_ns)), None)
+    if line is None:
+        return drawn
+    known = line.value != BREAK
+    times, values = line.time_ns[known], line.value[known]
+
+    def placed(series: Series) -> Series:
+        if series.label not in LINK_RARE or f"{series.label.partition('_')[0]}_data" in labels or not len(times):
+            return series
+        at = np.maximum(np.searchsorted(times, series.time_ns, side="right") - 1, 0)
+        return replace(series, value=values[at])
+
+    return [placed(series) for series in drawn]
 
 
 def missing(panels: Sequence[Panel], patterns: Sequence[str]) -> list[str]:

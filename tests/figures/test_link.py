@@ -157,6 +157,17 @@ def test_only_what_is_asked_for_is_drawn(transfer: Transfer) -> None:
         stacked_panels(transfer, StackedView(labels=("Nope",)))
 
 
+def test_events_of_the_link_without_its_data_stand_on_the_line_that_is_drawn(resets: Path) -> None:
+    again = transfer_of(resets)
+    alone = drawn(again, StackedView(labels=("TcpRcv_ack", "RlpSnd_rst")))
+    line, events = alone["TcpRcv_ack"], alone["RlpSnd_rst"]
+    before = np.searchsorted(line.time_ns, events.time_ns, side="right") - 1
+    np.testing.assert_array_equal(events.value, line.value[before])
+    beside = drawn(again, StackedView(labels=("TcpRcv_ack", "RlpSnd_*")))
+    own = again.series["RlpSnd_rst"]["value"].astype(int) + StackedView().offset_bytes
+    np.testing.assert_array_equal(beside["RlpSnd_rst"].value, own)
+
+
 def test_a_line_is_fitted_to_the_seconds_that_are_named(transfer: Transfer) -> None:
     origin = axis_origin_ns(transfer.at_sender.capture)
     fits = [Fit("RlpSnd_data", origin + 3 * NS_PER_S, origin + 8 * NS_PER_S, named=True), Fit("TcpRcv_data")]
