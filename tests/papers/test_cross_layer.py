@@ -17,6 +17,9 @@ TEXT = PAGE.read_text("utf-8")
 _LARGEST_PICTURE = 150_000
 COMES_BACK = {
     "window",
+    "coupled",
+    "cost",
+    "handoffs",
     "losses",
     "flatten",
     "radio",
@@ -63,6 +66,9 @@ def test_the_pictures_are_on_the_page(name: str) -> None:
         ("load", Point(SACK, 2, 1)),
         ("speed", Point(SACK, 60, 1)),
         ("ecio", Point(SACK, -2, 1)),
+        ("rules", Point(f"{SACK}, asked from 12,000 bytes on", 16, 1)),
+        ("coupled", Point(SACK, 128, 1)),
+        ("highway", Point("handoffs of 2 s", 75, 1)),
     ],
 )
 def test_a_run_of_now_is_the_kept_one(name: str, point: Point) -> None:

@@ -1,9 +1,9 @@
 """The sweeps of paper 003 over our CDMA2000 link, for cross_layer.md: `make -C docs/papers cross-layer`.
 
 `python -m docs.papers.programs.cross_layer run [SWEEP...]` makes the runs that data/cross_layer/*.csv lack,
-in virtual time, `nmi` makes and prints tables 1 and 2 (mutual information); `tables` writes the tables of the
-page, `draw` its pictures too (with chromium). A run is determined by its sweep, arm, value and seed: anybody
-makes the same.
+in virtual time, `nmi` makes and prints tables 1 and 2 (mutual information), `cait` makes the sample of a
+CAIT-like log; `tables` writes the tables of the page, `draw` its pictures too (with chromium). A run is
+determined by its sweep, arm, value and seed: anybody makes the same.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from docs.papers.programs.cross_layer_plan import FOLDER, SWEEPS
-from docs.papers.programs.cross_layer_watch import Losses, Rates
+from docs.papers.programs.cross_layer_plan import FOLDER, SWEEPS, base, with_radio
+from docs.papers.programs.cross_layer_watch import CaitLog, Losses, Rates
 from docs.papers.programs.studies_watch import Watch
 from multitracer.lab.simulator.run import VirtualRun
 
@@ -30,10 +30,14 @@ Row = dict[str, Any]
 COLUMNS = (
     "arm", "value", "seed", "kbps", "user_kbps", "slowest_kbps", "fastest_kbps", "gap_percent", "jain",
     "sent", "dropped", "lost_on_radio", "resent", "timeouts", "spurious_timeouts", "delay_median_s",
-    "delay_most_s", "assigned_kbps", "assigned_up_kbps",
+    "delay_most_s", "assigned_kbps", "assigned_up_kbps", "handoffs",
 )  # fmt: skip
 """kb/s are thousands of payload bits each second; NA is an empty field. Timeouts: of both ends of an only
 connection, SYNs included; of several connections those of the fixed host."""
+
+
+CAIT, CAIT_S = FOLDER.parents[3] / "sample_traces" / "cdma2000" / "cait.csv", 60
+"""The sample of a CAIT-like log, and how many seconds it has: a download with two handoffs."""
 
 
 class Point(NamedTuple):
@@ -103,6 +107,7 @@ class Watched:
             "resent": self._summary.tcp_retransmissions,
             "timeouts": alone.timeouts if alone else self._summary.tcp_timeouts,
             "spurious_timeouts": alone and alone.spurious_timeouts,
+            "handoffs": self._losses.handoffs,
             "delay_median_s": alone and alone.delay_median_s,
             "delay_most_s": alone and alone.delay_most_s,
         }
@@ -166,6 +171,10 @@ def main(arguments: list[str]) -> None:
     match arguments:
         case ["run", *names]:
             run_missing(names or SWEEPS)
+        case ["cait"]:
+            log = CaitLog(CAIT_S)
+            VirtualRun(with_radio(base(), speed_m_per_s=33.5, cell_m=1_000.0), seed=1, observers=[log]).run()
+            CAIT.write_text(log.text, encoding="utf-8")
         case ["nmi"]:
             from docs.papers.programs.cross_layer_nmi import nmi_table, write_tables  # noqa: PLC0415  needs an extra
 

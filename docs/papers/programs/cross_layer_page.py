@@ -44,7 +44,10 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     "options": _ONE,
     "pauses": _ONE,
     "load": _TOGETHER,
+    "rules": (*_ONE, _ASSIGNED),
+    "coupled": (*_ONE, _ASSIGNED),
     "speed": (*_ONE, _ASSIGNED),
+    "highway": (Column("handoffs", "handoffs"), *_ONE, _ASSIGNED),
     "ecio": (*_ONE, _ASSIGNED),
 }
 """Sweep -> what its table shows of each point: medians, and ranges over the seeds."""
@@ -115,6 +118,7 @@ def _sheet(sweep: Sweep, panels: Sequence[tuple[str, str]]) -> go.Figure:
 _RATE, _LOSSES = ("throughput, kb/s", "kbps"), ("packets dropped at the buffer", "dropped")
 PICTURES: dict[str, tuple[tuple[str, str], ...]] = {
     "window": (_RATE, _LOSSES),
+    "coupled": (_RATE,),
     "load": (("throughput of each, kb/s", "user_kbps"), ("fairness gap, %", "gap_percent")),
     "speed": (_RATE,),
     "ecio": (_RATE,),

@@ -17,6 +17,7 @@ from multitracer.lab.channel.cdma2000_radio import FASTEST, FUNDAMENTAL, Cdma200
 from multitracer.lab.channel.shared.queue import QueueConfig
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.protocols.capacity_trace import OPPORTUNITY_BYTES, CapacityTrace
+from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,6 +39,10 @@ SPEEDS_MPH = (0, 15, 30, 45, 60, 75)
 """45, 60 and 75 are those of figure 7."""
 ECIO_DB = (-9, -8, -7, -6, -5, -4, -3, -2)
 """The axis of figure 7."""
+CELL_M = 3_219.0
+"""Two miles: the paper's cells have 2 to 3."""
+HIGHWAY_BYTES = 5_000_000
+"""What the paper downloaded on the highway."""
 TOGETHER_S = 200.0
 """How long downloads at the same time last (ours): nobody ends before the others, so that rates compare."""
 ENDLESS_BYTES = 100_000_000
@@ -172,6 +177,30 @@ def _driven(speed_mph: float, _seed: int) -> Scenario:
     return with_radio(base(), speed_m_per_s=speed_mph * M_PER_S_OF_MPH)
 
 
+def _on_highway(speed_mph: float, seed: int, *, handoff_s: float) -> Scenario:
+    """Return the paper's download of 5 MB along a row of cells; without an interruption there is one cell."""
+    scenario = _driven(speed_mph, seed)
+    (download,) = scenario.traffic
+    scenario = replace(scenario, traffic=(replace(download, bytes=HIGHWAY_BYTES),))
+    if not handoff_s:
+        return scenario
+    return with_radio(scenario, cell_m=CELL_M, handoff_ns=round(handoff_s * NS_PER_S))
+
+
+def _scheduled(
+    window_kb: float, _seed: int, *, timestamps: bool, buffer_bytes: int = 30_000, **changes: int
+) -> Scenario:
+    """Return the download with other rules of the assignment to the mobile, and another buffer."""
+    scenario = with_link(windowed(window_kb, timestamps=timestamps), buffer_bytes=buffer_bytes)
+    return with_link(scenario, forward=replace(_link(scenario).forward, **changes))
+
+
+def _coupled(window_kb: float, seed: int, *, timestamps: bool, min_rto_ns: int = NS_PER_S) -> Scenario:
+    """Return the download with the longest bursts and a deep buffer."""
+    scenario = _scheduled(window_kb, seed, timestamps=timestamps, burst_frames=LONG_FRAMES, buffer_bytes=DEEP_BYTES)
+    return with_tcp(scenario, min_rto_ns=min_rto_ns)
+
+
 def _placed(ecio_db: float, _seed: int) -> Scenario:
     return with_radio(base(), ecio_db=ecio_db)
 
@@ -190,6 +219,27 @@ OPTIONS: dict[str, At] = {
     for stack in ("RFC", "Linux")
     for words in ((), ("SACK",), ("timestamps",), ("SACK", "timestamps"))
 }
+RULES: dict[str, dict[str, int]] = {
+    "asked from 12,000 bytes on": {"request_bytes": 12_000},
+    "assigned after 1 s": {"delay_ns": 1 * NS_PER_S},
+    "assigned after 4 s": {"delay_ns": 4 * NS_PER_S},
+}
+"""Other rules of the scheduler: each changes what a window is worth, or lets the rate pause between bursts."""
+RULED: dict[str, At] = {
+    f"{words}, {rule}": partial(_scheduled, timestamps=words == TIMESTAMPS, **changes)
+    for rule, changes in RULES.items()
+    for words in (SACK, TIMESTAMPS)
+}
+DEEP_BYTES = 140_000
+"""A buffer that no window of figure 5 fills."""
+LONG_FRAMES = 256
+"""The longest burst but an endless one (C.S0005)."""
+PATIENT, PATIENT_RTO_NS = "SACK, a timeout of at least 1.5 s", 1_500_000_000
+COUPLED: dict[str, At] = {
+    SACK: partial(_coupled, timestamps=False),
+    TIMESTAMPS: partial(_coupled, timestamps=True),
+    PATIENT: partial(_coupled, timestamps=False, min_rto_ns=PATIENT_RTO_NS),
+}
 PAUSED: dict[str, At] = {
     f"{stack}{words}, a pause every {every_s:g} s": partial(
         _pausing, every_s=every_s, timestamps=words == TIMESTAMPS, linux=bool(stack)
@@ -197,6 +247,12 @@ PAUSED: dict[str, At] = {
     for every_s in (OFTEN_S, SELDOM_S)
     for stack in ("", "Linux: ")
     for words in (SACK, TIMESTAMPS)
+}
+HANDOFFS, NO_HANDOFFS = "handoffs of 0.2 s", "no handoffs"
+HIGHWAY: dict[str, At] = {
+    NO_HANDOFFS: partial(_on_highway, handoff_s=0.0),
+    HANDOFFS: partial(_on_highway, handoff_s=0.2),
+    "handoffs of 2 s": partial(_on_highway, handoff_s=2.0),
 }
 _at_mean_rate_with_rlp = partial(at_mean_rate, rate="mean-rlp")
 _SWEEPS = (
@@ -209,10 +265,15 @@ _SWEEPS = (
         "bursts", "receive window, KB", (8, 16, 32, 64, 128),
         {f"bursts of {each} frames": partial(_in_bursts, frames=each) for each in (16, 32, 128, 256)}, 2,
     ),
+    Sweep("rules", "receive window, KB", (8, 16, 32, 64, 128), RULED, 2),
+    Sweep(
+        "coupled", "receive window, KB", (16, 32, 64, 128), COUPLED, 6, {MEAN: (SACK, at_mean_rate)},
+    ),
     Sweep("options", "receive window, KB", (64,), OPTIONS, 6),
     Sweep("pauses", "receive window, KB", (8, 12, 16, 32, 64), PAUSED, 5),
     Sweep("load", "connections", CONNECTIONS, {SACK: _together}, 12),
     Sweep("speed", "speed, mph", SPEEDS_MPH, {SACK: _driven}, 6),
+    Sweep("highway", "speed, mph", SPEEDS_MPH[3:], HIGHWAY, 6),
     Sweep("ecio", "mean Ec/Io, dB", ECIO_DB, {SACK: _placed}, 6),
 )  # fmt: skip
 """Seeds are ours: more where ranges over the seeds overlap what the page says of medians."""

@@ -11,9 +11,11 @@ from docs.papers.programs.cross_layer_nmi import kept as kept_nmi
 from docs.papers.programs.cross_layer_plan import (
     CONNECTIONS,
     ECIO_DB,
+    HANDOFFS,
     MEAN,
     MEAN_RLP,
     OFTEN_S,
+    PATIENT,
     SACK,
     SWEEPS,
     TIMESTAMPS,
@@ -75,6 +77,25 @@ def _rises_over(windows_kb: Sequence[float]) -> Callable[[RunsOf], Judgement]:
         return is_rising(rates), f"{_shown(rates)} kb/s at {_shown(windows_kb)} KB"
 
     return judge
+
+
+def _coupled_rises(runs_of: RunsOf) -> Judgement:
+    windows_kb = SWEEPS["coupled"].values
+    rates = middles(runs_of("coupled"), PATIENT, windows_kb, "kbps")
+    return is_rising(rates), f"{_shown(rates)} kb/s at {_shown(windows_kb)} KB"
+
+
+def _spurious_costs(runs_of: RunsOf) -> Judgement:
+    widest, runs = SWEEPS["coupled"].values[-1:], runs_of("coupled")
+    slow, fast = (middles(runs, each, widest, "kbps")[0] for each in (SACK, PATIENT))
+    expired = middles(runs, SACK, widest, "spurious_timeouts")[0]
+    return fast / slow >= _CLEAR, f"{slow:.0f} kb/s with {expired:.0f} of them, {fast:.0f} kb/s without"
+
+
+def _handoffs(runs_of: RunsOf) -> Judgement:
+    counts, rates = (middles(runs_of("highway"), HANDOFFS, _FAST_MPH, name) for name in ("handoffs", "kbps"))
+    is_alike = max(rates) / min(rates) <= 1 + _LEVEL
+    return min(counts) >= 2 and is_alike, f"{_shown(counts)} handoffs, {_shown(rates)} kb/s at {_shown(_FAST_MPH)} mph"
 
 
 def _losses_rise(runs_of: RunsOf) -> Judgement:
@@ -178,16 +199,19 @@ def _value(row: dict[str, str]) -> float:
 SHAPES = (
     Shape("window", "throughput rises with the window (figure 5, left): below the buffer", _rises_over(_BELOW_KB)),
     Shape("beyond", "... and above it", _rises_over(_FROM_BUFFER_KB)),
+    Shape("coupled", "... with bursts of 256 frames, a deep buffer, and no spurious timeout", _coupled_rises),
     Shape("losses", "losses rise with the window (figure 5, right)", _losses_rise),
     Shape("flatten", "losses flatten above 35 KB", _losses_flatten),
     Shape("radio", "below the buffer all losses are the radio's", _radio_losses_only_below),
     Shape("control", "a simulation at the mean rate is far faster (figure 5, left)", _control_is_faster(MEAN)),
     Shape("coupling", "... because of the scheduler: with its frames and RLP, too", _control_is_faster(MEAN_RLP)),
     Shape("timestamps", "timestamps make it much faster", _timestamps_help),
+    Shape("cost", "... because spurious timeouts cost much: bursts of 256 frames, a deep buffer", _spurious_costs),
     Shape("learnt", "... because they prevent spurious timeouts: at 8 KB over a rate that pauses", _pauses_are_learnt),
     Shape("share", "each user has less, the more there are (figure 6, left)", _share_falls),
     Shape("gap", "the fairness gap grows from 2 to 4 (figure 6, right)", _gap_grows),
     Shape("speed", "45, 60 and 75 mph make no difference (figure 7, left)", _speed_makes_none),
+    Shape("handoffs", "... with at least two hard handoffs in a connection", _handoffs),
     Shape("ecio", "a better Ec/Io is faster (figure 7, right)", _ecio_helps),
     Shape("rtt", "RTT: the rate tells more than RLP (table 1)", _rate_before_rlp(RTT)),
     Shape("throughput", "throughput: the rate tells more than RLP (table 2)", _rate_before_rlp(THROUGHPUT)),
