@@ -43,6 +43,8 @@ LINK_ROLES = {
 """Role of each label in drawing order: the most important ones are last, on top."""
 LINK_UNASKED = frozenset(LINK_ROLES) - {"RlpRcv_dup", "RlpRcv_srej", "RlpRcv_xoff", "RlpRcv_xon", "RlpRcv_rst"}
 """Labels that are drawn by default; the events of all others are also in the sender's series."""
+LINK_RESETS = frozenset({"RlpSnd_rst", "RlpRcv_rst"})
+"""Labels of resets of the link: events that are no part of a curve."""
 LINK_RARE = frozenset(LINK_ROLES) - {"RlpSnd_data", "RlpRcv_data"}
 """Labels of series of rare events, in which each point is important."""
 

@@ -19,6 +19,7 @@ from multitracer.figures.direction import FigureDirection
 from multitracer.figures.environment import radio_context_panels
 from multitracer.figures.link_panels import (
     LINK_RARE,
+    LINK_RESETS,
     LINK_ROLES,
     LINK_UNASKED,
     axis_title,
@@ -71,7 +72,8 @@ class StackedView:
     from_ns, to_ns : int, optional
         Draw only this interval, both ends included; trendlines are fitted to it.
     offset_bytes : int
-        Vertical offset between groups of series: the link above the sender, the receiver below.
+        Vertical offset between groups of series: the link above the sender, the receiver below; none if
+        `labels` name series of one group.
     labels : sequence of str
         Draw only series whose labels match one of these patterns; empty: the default series.
     fits : sequence of Fit
@@ -150,7 +152,7 @@ def stacked_panels(transfer: Transfer, view: StackedView = WHOLE) -> list[Panel]
     direction = FigureDirection.of(sent.capture.analysis, sent.connection, reverse=reverse, vantage=transfer.vantage)
     phase, sequence, flight, *others = [_phase_panel(transfer), *time_sequence_panels(direction, speed=speed)]
     # the link's series stand below TCP's marks, the receiver's above them
-    offset = view.offset_bytes
+    offset = _offset_bytes(view, {*LINK_ROLES, *_RECEIVER, *(each.label for each in sequence.drawn)})
     roles = {label: role for label, role in LINK_ROLES.items() if view.labels or label in LINK_UNASKED}
     link = recorded_series(transfer.link, roles, " (rlpdump)", shift_bytes=offset, rare=LINK_RARE)
     sequence.series[:0] = link
@@ -180,6 +182,16 @@ def stacked_panels(transfer: Transfer, view: StackedView = WHOLE) -> list[Panel]
     fits = view.fits if view.fits or view.labels else None
     add_trends(chosen, fits, origin_ns=origin_ns, from_ns=view.from_ns, to_ns=view.to_ns)
     return cut(chosen, view.from_ns, view.to_ns)
+
+
+def _offset_bytes(view: StackedView, known: set[str]) -> int:
+    """Return the offset between groups; 0 if the chosen ones of the `known` labels are of one group.
+
+    A link reset counts to no group: it is an event, and is drawn beside whichever curve there is.
+    """
+    drawn = {label for label in known if any(fnmatchcase(label, pattern) for pattern in view.labels)} - LINK_RESETS
+    groups = {label[: len("TcpSnd")] if label.startswith("Tcp") else "Rlp" for label in drawn}
+    return 0 if len(groups) == 1 else view.offset_bytes
 
 
 def chosen_panels(panels: list[Panel], patterns: Sequence[str]) -> list[Panel]:

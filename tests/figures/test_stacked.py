@@ -81,6 +81,15 @@ def test_receiver_lies_the_offset_below_the_sender(sample: Sample, offset_bytes:
     assert set(received + offset_bytes) <= set(transfer.sender["seq_bytes"].tolist())
 
 
+@pytest.mark.parametrize("others", [(), ("RlpSnd_rst",)])
+def test_a_group_alone_lies_where_its_bytes_are(sample: Sample, others: tuple[str, ...]) -> None:
+    transfer = sample.transfer()
+    alone = drawn(transfer, labels=("TcpRcv_ack", *others))["sequence TcpRcv_ack"].value
+    beside = drawn(transfer, labels=("TcpRcv_ack", "TcpSnd_data"))["sequence TcpRcv_ack"].value
+    assert alone[0] - beside[0] == 10_000
+    assert alone.min() >= 0
+
+
 def test_trendlines_tell_their_slopes(sample: Sample) -> None:
     transfer = sample.transfer()
     series = drawn(transfer)
