@@ -7,7 +7,7 @@ from statistics import median
 
 import pytest
 
-from docs.papers.programs.studies import COLUMNS, kept, made
+from docs.papers.programs.studies import columns_of, kept, made
 from docs.papers.programs.studies_arms import N2, SEEDS, STUDIES
 from docs.papers.programs.studies_figures import figures
 from docs.papers.programs.studies_page import IMAGES, PAGE, part, parts, runs_of
@@ -25,7 +25,7 @@ def test_each_generated_part_is_what_the_runs_say(name: str) -> None:
 def test_each_arm_has_every_seed_once(study: str) -> None:
     for transport, runs in runs_of(study).items():
         assert [int(run["seed"]) for run in runs] == list(range(1, SEEDS + 1)), transport
-    assert tuple(kept(study)[0]) == COLUMNS
+    assert tuple(kept(study)[0]) == columns_of(study)
 
 
 def test_the_pictures_are_on_the_page() -> None:
@@ -45,6 +45,7 @@ def test_the_pictures_are_on_the_page() -> None:
         ("buffers", "4 packets", 3),
         ("aborted", "64 KB, 50 packets", 5),
         ("umts", "UMTS, recorded", 7),
+        ("adaptive", "by protocol, N2 20", 3),
     ],
 )
 def test_a_run_of_now_is_the_kept_one(study: str, transport: str, seed: int) -> None:
@@ -137,3 +138,14 @@ def test_the_recorded_radio_costs_the_future_link_next_to_nothing() -> None:
         assert 0.97 < goodput[f"{link}, recorded"] / goodput[f"{link}, no errors"] <= 1
     assert 6.5 < goodput["UMTS, recorded"] / goodput["GSM, recorded"] < 8
     assert all(total("umts", transport, "timeouts") == 0 for transport in goodput)
+
+
+def test_error_control_by_protocol_serves_both_flows() -> None:
+    """Section 5.3: persistence for TCP, none for what cannot wait."""
+    all6, all20, chosen = STUDIES["adaptive"]()
+    goodput = {transport: middle("adaptive", transport, "goodput_bytes_per_s") for transport in (all6, all20, chosen)}
+    latest_s = {transport: middle("adaptive", transport, "datagram_most_s") for transport in goodput}
+    assert goodput[all6] < 0.9 * goodput[all20]
+    assert abs(goodput[chosen] / goodput[all20] - 1) < 0.02
+    assert latest_s[chosen] < 0.5 < latest_s[all6] < latest_s[all20]
+    assert total("adaptive", all20, "datagrams_arrived") == total("adaptive", all20, "datagrams")

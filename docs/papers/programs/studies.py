@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from docs.papers.programs.studies_arms import FOLDER, SEEDS, STUDIES
-from docs.papers.programs.studies_watch import Watch
+from docs.papers.programs.studies_watch import Datagrams, Watch
 from multitracer.lab.simulator.run import VirtualRun
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 
@@ -32,6 +32,13 @@ COLUMNS = (
     "delay_most_s", "hole_s", "second_s", "second_syns", "stale_bytes", "return_goodput_bytes_per_s",
 )  # fmt: skip
 """Times in link seconds; NA is an empty field."""
+DATAGRAM_COLUMNS = ("datagrams", "datagrams_arrived", "datagram_median_s", "datagram_most_s")
+"""Of the study `adaptive` alone, which has a second flow."""
+
+
+def columns_of(study: str) -> tuple[str, ...]:
+    """Return the columns of a study's file."""
+    return COLUMNS + (DATAGRAM_COLUMNS if study == "adaptive" else ())
 
 
 def path_of(study: str) -> Path:
@@ -45,6 +52,7 @@ def made(study: str, transport: str, seed: int) -> Row:
     watch = Watch()
     run = VirtualRun(scenario, seed=seed, observers=[watch])
     watch.follow(run)
+    datagrams = Datagrams(run) if study == "adaptive" else None
     summary = run.run()
     row = {
         "arm": transport,
@@ -65,6 +73,7 @@ def made(study: str, transport: str, seed: int) -> Row:
         "second_syns": watch.syns.get(1),
         "stale_bytes": watch.stale_bytes,
         "return_goodput_bytes_per_s": _goodput(summary, 2) if len(scenario.traffic) > 2 else None,
+        **(datagrams.columns() if datagrams is not None else {}),
     }
     return {name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()}
 
@@ -124,7 +133,7 @@ def _sorted(study: str) -> list[dict[str, str]]:
 
 def _write(study: str, rows: Iterable[Mapping[str, Any]], *, mode: str) -> None:
     with path_of(study).open(mode, encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
+        writer = csv.DictWriter(stream, columns_of(study), lineterminator="\n")
         if mode == "w":
             writer.writeheader()
         writer.writerows(rows)

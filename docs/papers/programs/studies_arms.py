@@ -178,6 +178,16 @@ def aborted() -> Arms:
     return transports
 
 
+def adaptive() -> Arms:
+    """Return one error control for all packets, with two persistences, and one that is chosen by their protocol."""
+    links: dict[str, dict[str, Any]] = {
+        "all repeated, N2 6": {"n2": 6},
+        "all repeated, N2 20": {"n2": 20},
+        "by protocol, N2 20": {"n2": 20, "error_control": "by-protocol"},
+    }
+    return {name: _same(_changed("study-persistence", link=link)) for name, link in links.items()}
+
+
 _NO_ERRORS = ErrorConfig()
 TRACE: Path = FOLDER / "radio.txt"
 """The radio of the recorded session typical-1450k, as `multitracer export errors` writes it."""
@@ -229,5 +239,6 @@ STUDIES: dict[str, Callable[[], Arms]] = {
     "buffers": buffers,
     "aborted": aborted,
     "umts": umts,
+    "adaptive": adaptive,
 }
 """Study -> its arms, the order of the page."""

@@ -79,6 +79,11 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("next download, s", "second_s", 1), Column("its SYNs", "second_syns", total=True),
         Column("stale bytes", "stale_bytes"), _DELAY,
     ),
+    "adaptive": (
+        _GOODPUT, Column("link resets", "link_resets", total=True), _TIMEOUTS,
+        Column("datagrams", "datagrams", total=True), Column("of these arrived", "datagrams_arrived", total=True),
+        Column("a datagram takes, s", "datagram_median_s", 2), Column("the longest, s", "datagram_most_s", 1),
+    ),
     "umts": (_GOODPUT, Column("frames resent", "rlp_resent"), _TIMEOUTS, _SPURIOUS, _DELAY, _HOLE),
 }  # fmt: skip
 """Study -> what its table shows of each arm."""

@@ -15,12 +15,13 @@ from multitracer.captured import Flag
 from multitracer.lab.channel.shared.packet_link import FIXED
 from multitracer.lab.scenario.session_folder import FIRST_PORT
 from multitracer.lab.simulator.network import NetworkObserver
-from multitracer.lab.tcp.packet import sequence_length
+from multitracer.lab.tcp.packet import Endpoint, sequence_length
 from multitracer.protocols.ranges import RangeSet
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.lab.channel.shared.packet_link import HostName
+    from multitracer.lab.simulator.host import Datagram
     from multitracer.lab.simulator.run import VirtualRun
     from multitracer.lab.tcp.packet import TcpPacket
 
@@ -140,3 +141,46 @@ class Watch(NetworkObserver):
     def delay_most_s(self) -> float | None:
         """The longest of these."""
         return max(self._delays_ns) / NS_PER_S if self._delays_ns else None
+
+
+class Datagrams:
+    """A flow that cannot wait, as speech: the fixed host sends a datagram each second, and nobody repeats it.
+
+    It goes in the direction in which TCP has ACKs alone, so that no queue hides what the link does.
+    """
+
+    _PORT, _PAYLOAD_BYTES = 7000, 100
+    _SETTLED_NS = 15 * NS_PER_S
+    """What is sent in this time before the end of the run may be under way, and is not counted."""
+
+    def __init__(self, run: VirtualRun) -> None:
+        self._network = run.network
+        self._sent_ns: list[int] = []
+        self._delay_ns: dict[int, int] = {}
+        run.network.hosts["mobile"].bind(self._PORT, self._take)
+        run.network.at(NS_PER_S, self._send)
+
+    def _send(self) -> None:
+        fixed, mobile = (self._network.hosts[name] for name in (FIXED, "mobile"))
+        if self._network.link.is_up:
+            number = len(self._sent_ns).to_bytes(4, "big")
+            self._sent_ns.append(self._network.now_ns)
+            padded = number.ljust(self._PAYLOAD_BYTES, b"v")
+            fixed.send_datagram(self._PORT, Endpoint(mobile.address, self._PORT), padded)
+        self._network.at(self._network.now_ns + NS_PER_S, self._send)
+
+    def _take(self, datagram: Datagram) -> None:
+        number = int.from_bytes(datagram.payload[:4], "big")
+        self._delay_ns[number] = self._network.now_ns - self._sent_ns[number]
+
+    def columns(self) -> dict[str, float | int | None]:
+        """Return how many were sent and arrived, and the median and longest time of those that arrived."""
+        settled_ns = self._network.now_ns - self._SETTLED_NS
+        counted = [number for number, sent_ns in enumerate(self._sent_ns) if sent_ns < settled_ns]
+        delays_ns = [self._delay_ns[number] for number in counted if number in self._delay_ns]
+        return {
+            "datagrams": len(counted),
+            "datagrams_arrived": len(delays_ns),
+            "datagram_median_s": median(delays_ns) / NS_PER_S if delays_ns else None,
+            "datagram_most_s": max(delays_ns) / NS_PER_S if delays_ns else None,
+        }

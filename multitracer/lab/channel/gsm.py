@@ -27,7 +27,7 @@ from multitracer.lab.rlp.entity import RlpEntity
 from multitracer.lab.rlp.l2r import L2rConfig, L2rEntity
 from multitracer.lab.rlp.xid import Parameters, RlpConfig, RlpState
 from multitracer.lab.vj import VjCompressor, VjDecompressor, VjError
-from multitracer.protocols.l2r import PppProtocol, user_octets
+from multitracer.protocols.l2r import PppProtocol, pack, unpack, usable, user_octets
 from multitracer.protocols.link_events import (
     Flushed,
     FrameSent,
@@ -120,6 +120,10 @@ class LinkConfig:
     """Retransmissions of one frame before the link is reset."""
     recovery: Literal["srej", "rej"] = "srej"
     when_exhausted: Literal["reset", "drop-call"] = "reset"
+    error_control: Literal["reliable", "by-protocol"] = "reliable"
+    """Which packets RLP repeats: all; or those of TCP, and all others are sent once, in UI frames and first.
+
+    by-protocol is the flow-adaptive link that paper 004 proposes (section 5.3, reference 14)."""
     up: ErrorConfig = field(default_factory=ErrorConfig)
     down: ErrorConfig = field(default_factory=ErrorConfig)
 
@@ -328,6 +332,7 @@ class GsmEnd:
         """Number of characters that the terminal has read."""
         self._framer = PppFramer(accm=config.accm)
         self._deframer = PppDeframer(accm=config.accm)
+        self._unrepeated = _Unrepeated(self.rlp) if config.error_control == "by-protocol" else None
         compressed = config.header_compression != "none"
         self._compressor = VjCompressor(compress_slot_id=config.header_compression == "vj") if compressed else None
         self._decompressor = VjDecompressor() if compressed else None
@@ -361,7 +366,8 @@ class GsmEnd:
 
         It does so while few characters wait in its relay and the link is established.
         """
-        return self.rlp.state is RlpState.ESTABLISHED and self.l2r.unsent_bytes < self.config.refill_below_bytes
+        waiting = self.l2r.unsent_bytes + (self._unrepeated.unsent_bytes if self._unrepeated is not None else 0)
+        return self.rlp.state is RlpState.ESTABLISHED and waiting < self.config.refill_below_bytes
 
     def _fill_relay(self, now_ns: int) -> None:
         while self.wants_packet:
@@ -372,6 +378,9 @@ class GsmEnd:
 
     def _write_packet(self, packet: bytes, now_ns: int) -> None:
         facts = ip_facts(packet)
+        if self._unrepeated is not None and not facts.flow:
+            self._unrepeated.write(packet)
+            return
         protocol: int = PppProtocol.IP
         information = packet
         if self._compressor is not None:
@@ -399,7 +408,8 @@ class GsmEnd:
         """
         self.l2r.receive(frame, now_ns)
         self._notice_reset()
-        return self.read(now_ns)
+        packets = [] if self._unrepeated is None else self._unrepeated.read(now_ns)
+        return [*packets, *self.read(now_ns)]
 
     def read(self, now_ns: int) -> list[bytes]:
         """Let the terminal read its characters of this slot; return the IP packets that are now complete."""
@@ -451,7 +461,46 @@ class GsmEnd:
             or self.rlp.unsent_bytes
             or self.rlp.unacked_bytes
             or self.l2r.unread_bytes
+            or (self._unrepeated is not None and self._unrepeated.unsent_bytes)
         )
+
+
+class _Unrepeated:
+    """Packets in UI frames, which nobody repeats: PPP of its own above an RLP entity.
+
+    A packet of which a frame was lost has a wrong check sequence, and is discarded. The terminal's rate does not hold
+    up these packets, which are few.
+    """
+
+    def __init__(self, rlp: RlpEntity) -> None:
+        self._rlp = rlp
+        self._framer, self._deframer = PppFramer(accm=0), PppDeframer(accm=0)
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Octets of frames that wait for a slot."""
+        return self._rlp.unnumbered_waiting * self._rlp.config.info_octets
+
+    def write(self, packet: bytes) -> None:
+        """Send a packet, in as many frames as it needs."""
+        octets = self._rlp.config.info_octets
+        self._framer.idle()
+        characters = self._framer.frame(PppProtocol.IP, packet)
+        while characters:
+            count = usable(len(characters), octets=octets)
+            self._rlp.write_unnumbered(pack(characters[:count], octets=octets))
+            characters = characters[count:]
+
+    def read(self, now_ns: int) -> list[bytes]:
+        """Return the packets that are now complete."""
+        journal, packets = self._rlp.journal, []
+        for info in self._rlp.read_unnumbered():
+            for outcome in self._deframer.feed(b"".join(chunk.data for chunk in unpack(info))):
+                if isinstance(outcome, PppDamage):
+                    journal.add(PppDamaged(now_ns, journal.tick, outcome.cause, outcome.wire_bytes))
+                elif outcome.protocol == PppProtocol.IP:
+                    packets.append(outcome.information)
+        return packets
 
 
 def _rlp_config(role: Role, config: LinkConfig) -> RlpConfig:

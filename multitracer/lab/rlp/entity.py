@@ -73,6 +73,9 @@ class RlpEntity:
         self._balanced = BalancedMode(config, self.journal)
         self._command: Command | None = None
         self._replies: deque[RlpFrame] = deque(maxlen=_REPLIES_WAITING)
+        self._ui_fields: deque[bytes] = deque()
+        self._ui_turn = False
+        self._arrived_ui_fields: list[bytes] = []
 
     # -- what the user of the link calls ---------------------------------------------------------------
 
@@ -166,6 +169,29 @@ class RlpEntity:
         return delivered
 
     @property
+    def unnumbered_waiting(self) -> int:
+        """Number of UI frames that wait for a slot."""
+        return len(self._ui_fields)
+
+    def write_unnumbered(self, info: bytes) -> None:
+        """Queue an information field for a UI frame, which is sent once.
+
+        UI frames take every other slot: they have no N(R), and without it the peer's T1 would expire.
+
+        Raises
+        ------
+        LocalProtocolError
+            If the link is not established.
+        """
+        self._expect("write unnumbered", RlpState.ESTABLISHED)
+        self._ui_fields.append(info)
+
+    def read_unnumbered(self) -> list[bytes]:
+        """Return the information fields of UI frames that arrived since the last call of this method."""
+        arrived, self._arrived_ui_fields = self._arrived_ui_fields, []
+        return arrived
+
+    @property
     def local_busy(self) -> bool:
         """Set to make the peer stop sending new frames (RNR); clear to let it continue (RR)."""
         return self._balanced.local_busy
@@ -213,6 +239,9 @@ class RlpEntity:
         if self._replies:
             return journal.sent(self._encoded(self._replies.popleft()))
         if self.state is RlpState.ESTABLISHED:
+            self._ui_turn = bool(self._ui_fields) and not self._ui_turn
+            if self._ui_turn:
+                return journal.sent(self._encoded(_unnumbered_information(self._ui_fields.popleft())))
             try:
                 return self._balanced.outgoing()
             except ExhaustedError as failure:
@@ -339,6 +368,12 @@ class RlpEntity:
         self._balanced.use(self.parameters)
         return True
 
+    def _unnumbered_arrived(self, frame: RlpFrame) -> bool:
+        if self.state is not RlpState.ESTABLISHED or len(self._arrived_ui_fields) >= self.config.backlog_frames:
+            return False
+        self._arrived_ui_fields.append(frame.info)
+        return True
+
     def _test(self, frame: RlpFrame) -> bool:
         return self._answer(Unnumbered.TEST, final=frame.poll_final, info=frame.info)
 
@@ -379,6 +414,7 @@ class RlpEntity:
 
     def _flush(self) -> None:
         loss = self._balanced.clear()
+        self._ui_fields.clear()
         self.epoch += 1
         above = self.on_flush() if self.on_flush else 0
         self.journal.note(say.Flushed, loss.unacked_bytes, loss.unsent_bytes + above, loss.stored_frames)
@@ -403,4 +439,9 @@ class RlpEntity:
         (Unnumbered.XID, True): _xid_command,
         (Unnumbered.XID, False): _xid_response,
         (Unnumbered.TEST, True): _test,
+        (Unnumbered.UI, True): _unnumbered_arrived,
     }
+
+
+def _unnumbered_information(info: bytes) -> RlpFrame:
+    return RlpFrame(FrameKind.U, Unnumbered.UI, command=True, poll_final=False, info=info)

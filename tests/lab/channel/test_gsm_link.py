@@ -14,6 +14,7 @@ from multitracer.lab.channel.gsm import GsmLink, LinkConfig, OnAir
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.packet_link import SIDES, Side
 from multitracer.lab.channel.shared.scheduler import ScriptEvent
+from multitracer.lab.simulator.host import Datagram, build_datagram
 from multitracer.lab.tcp.packet import Segment, TcpPacket, build_packet, parse_packet
 from multitracer.protocols.link_events import (
     FrameSent,
@@ -22,6 +23,7 @@ from multitracer.protocols.link_events import (
     PppDamaged,
     PppSent,
     ResetStarted,
+    T1Expired,
     XoffReceived,
     XonReceived,
 )
@@ -272,3 +274,50 @@ def test_a_fade_counts_from_the_first_packet() -> None:
     first_packet = next(e.tick for e in drive.events["mobile"] if type(e).__name__ == "PacketQueued")
     assert [frame.side for frame in lost] == ["mobile"] * 25
     assert lost[0].arrival_slot - first_packet == pytest.approx(100, abs=1)
+
+
+# --- error control by protocol (reference 14 of paper 004) ---
+
+
+def _datagram_delays_s(config: LinkConfig, *, seconds: int = 120) -> tuple[int, dict[int, float], Drive]:
+    """Send a datagram each second against TCP's data; return how many, and the delay of those that arrived."""
+    drive = Drive(config, packets={"mobile": 400, "fixed": 0})
+    sent_ns: dict[int, int] = {}
+    delay_s: dict[int, float] = {}
+    for slot in range(seconds * 50):
+        now_ns = (drive.link.slot + 1) * SLOT_NS
+        if drive.link.is_up and slot % 50 == 0 and slot < (seconds - 20) * 50:
+            number = len(sent_ns) + 1
+            sent_ns[number] = now_ns
+            octets = Datagram(bytes([10, 0, 0, 2]), 7000, bytes([10, 0, 0, 1]), 7000, b"v" * 100)
+            drive.link.send("fixed", build_datagram(octets, identification=number), now_ns=now_ns)
+        drive.slot()
+        for data in drive.received["mobile"]:
+            number = int.from_bytes(data[4:6], "big")
+            delay_s.setdefault(number, (now_ns - sent_ns[number]) / NS_PER_S)
+    return len(sent_ns), delay_s, drive
+
+
+SHADOWS = ErrorConfig(kind="gilbert-elliott", good_s=10.0, bad_s=1.0)
+
+
+def test_by_protocol_a_datagram_is_sent_once_and_never_late() -> None:
+    config = replace(CONFIG, down=SHADOWS, n2=20)
+    sent, repeated_s, _ = _datagram_delays_s(config)
+    assert len(repeated_s) == sent
+    assert max(repeated_s.values()) > 1
+    sent, unrepeated_s, drive = _datagram_delays_s(replace(config, error_control="by-protocol"))
+    assert 0.7 * sent < len(unrepeated_s) < sent
+    assert max(unrepeated_s.values()) < 0.5
+    assert drive.link.balance().is_even
+
+
+def test_by_protocol_tcp_is_repeated_as_before() -> None:
+    both = replace(CONFIG, up=SHADOWS, down=SHADOWS, n2=20)
+    drives = [_datagram_delays_s(replace(both, error_control=how))[2] for how in ("reliable", "by-protocol")]
+    for drive in drives:
+        arrived = drive.received["fixed"]
+        assert len(arrived) > 100
+        assert arrived == drive.sent["mobile"][: len(arrived)]
+    polls = [sum(isinstance(event, T1Expired) for event in drive.events["mobile"]) for drive in drives]
+    assert polls[1] < 2 * polls[0] + 5, "UI frames leave slots for acknowledgments"

@@ -34,7 +34,7 @@ class IpFacts(NamedTuple):
 
     ip_id: int | None = None
     flow: bytes = b""
-    """Addresses and ports, as encoded in the packet."""
+    """Addresses and ports of a TCP packet, as encoded in it; empty for any other protocol."""
     seq: int | None = None
     """TCP sequence number."""
     payload_bytes: int = 0
