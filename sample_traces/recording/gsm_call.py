@@ -36,7 +36,7 @@ def make_sample(run: Path, sample: Path) -> None:
     """Copy a run, without what is left out, and say what it holds."""
     manifest = read_manifest(run)
     assert manifest is not None
-    assert manifest.variables.ended in ("all was sent and received", "limit_s was reached"), run
+    assert manifest.variables.ended in ("all data were sent and received", "limit_s was reached"), run
     left_out = _left_out(manifest.variables.parameters)
     shutil.copytree(run, sample, ignore=lambda folder, names: _ignored(run, Path(folder), names, left_out))
     text = json.dumps(_expected(run), indent=1) + "\n"

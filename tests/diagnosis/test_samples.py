@@ -33,7 +33,7 @@ EXPECTED = {
     "fig10-backoff": RESET | {"ack-loss", "exponential-back-off"},
     "fig10-exhaustion": RESET | {"ack-loss", "exponential-back-off", "rlp-retransmission-burst"},
     "fig11-fade": {"overbuffered-link", "rlp-retransmission-burst"},
-    "fig11-opening": DEEP | {"local-buffer-overflow", "rlp-retransmission-burst"},
+    "fig5-typical": DEEP | {"local-buffer-overflow", "rlp-retransmission-burst"},
     "fig4-slow-start": DEEP | {"local-buffer-overflow"},
     "fig8-resets-plain": DEEP | {"link-reset"},
     "fig8-resets-vj": RESET | {"ack-loss"},

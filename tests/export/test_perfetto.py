@@ -160,7 +160,7 @@ def test_the_radio_of_a_drive_is_a_counter(tmp_path: Path) -> None:
 
 
 def test_link_time_is_that_of_the_link(tmp_path: Path) -> None:
-    session = SAMPLES / "fig11-opening"
+    session = SAMPLES / "fig5-typical"
     speed = read(session).speed
     begin, end, _ = exported(tmp_path / "out", session).slices("answer")[0]
     diagnosis = explained(read(session))

@@ -11,12 +11,13 @@ import atexit
 import functools
 import json
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from docs.papers.programs.paper_numbers import Trace, overflow, slow_start, trace
+from docs.papers.programs.paper_numbers import MSS_BYTES, Trace, overflow, slow_start, trace
 from multitracer.lab.scenario.library import load_scenario
+from multitracer.lab.scenario.model import Scenario
 from multitracer.lab.simulator.record import record_virtual
 
 Document = dict[str, Any]
@@ -33,7 +34,7 @@ class Beside:
     span_s: tuple[float, float]
 
 
-BESIDE = {4: Beside("fig4-slow-start", (0.0, 50.0)), 7: Beside("fig11-opening", (10.0, 34.0))}
+BESIDE = {4: Beside("fig4-slow-start", (0.0, 50.0)), 7: Beside("fig5-typical", (10.0, 34.0))}
 """Figure -> its right half: the same scenario, and the same seconds of it."""
 
 
@@ -51,6 +52,28 @@ def bsd_session(scenario: str) -> Path:
 def bsd_trace(scenario: str) -> Trace:
     """Return the connection of `bsd_session`."""
     return Trace(bsd_session(scenario))
+
+
+def reports() -> list[tuple[str, ...]]:
+    """Return what BSD and Linux do in Figure 4 if the interface reports its drop to TCP, and if it does not."""
+    base = load_scenario("fig4-slow-start")
+    found: list[tuple[str, ...]] = []
+    for name, of_tcp in (("BSD", lambda scenario: scenario), ("Linux", Scenario.as_linux)):
+        for reported in ("told", "silent"):
+            queue = replace(base.gsm.queue, local_drops=reported)
+            seen = _virtual(of_tcp(replace(base, link=replace(base.gsm, queue=queue))))
+            dropped, again = float(seen.drops()[0]), float(seen.resent().seconds[0])
+            begin, end = seen.new_data().between(dropped - 0.01, again + 1).idle_gaps()[0]
+            window = seen.series("TcpSnd_cwnd").between(dropped, again).value.min() / MSS_BYTES
+            cells = (f"{window:.0f}", f"{end - begin:.1f} s, from {begin:.1f} s", f"{again:.1f} s")
+            found.append((name, "yes" if reported == "told" else "no", *cells))
+    return found
+
+
+def _virtual(scenario: Scenario) -> Trace:
+    with tempfile.TemporaryDirectory(prefix="multitracer-paper-") as folder:
+        record_virtual(scenario, Path(folder) / "session")
+        return Trace(Path(folder) / "session")
 
 
 def rows(number: int) -> list[tuple[str, ...]]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from docs.papers.programs.paper_bsd import BESIDE, Document, bsd_session, rows, side_by_side
+from docs.papers.programs.paper_bsd import BESIDE, Document, bsd_session, reports, rows, side_by_side
 from docs.papers.programs.paper_numbers import FIGURE_NUMBERS, SAMPLES, beside_virtual
 from multitracer.cli._program import run
 from tests.report.chromium import Browser
@@ -79,21 +79,21 @@ FIGURES = (
     Figure(4, "fig4-slow-start", (*_SENDER, "TcpSnd_dupack", "TcpSnd_cwnd"), ("--to", "50")),
     Figure(
         5,
-        "typical-1450k",
+        "fig5-typical",
         (*_LINK, *_SENDER, *_RECEIVER, "TcpSnd_cwnd"),
         (
-            *("--to", "130", "--mark", "Figure 11=0:10", "--mark", "Figure 12=60:82"),
-            *("--mark", "Figure 7=34:52", "--trend", "RlpSnd_data=0:1800", "--trend", "TcpRcv_data=0:1800"),
+            *("--to", "130", "--mark", "Figure 11=0:10", "--mark", "Figure 12=50:72"),
+            *("--mark", "Figure 7=10:34", "--trend", "RlpSnd_data=0:300", "--trend", "TcpRcv_data=0:300"),
         ),
     ),
-    Figure(7, "fig11-opening", (*_SENDER, "TcpSnd_dupack", *_RECEIVER, "TcpSnd_cwnd"), ("--from", "10", "--to", "34")),
+    Figure(7, "fig5-typical", (*_SENDER, "TcpSnd_dupack", *_RECEIVER, "TcpSnd_cwnd"), ("--from", "10", "--to", "34")),
     Figure(8, "fig8-resets-vj", ("TcpRcv_ack", "RlpSnd_rst"), ("--to", "100")),
     Figure(9, "fig8-resets-vj", (*_SENDER, *_RECEIVER, "RlpSnd_rst"), ("--from", "20", "--to", "60")),
     Figure(10, "fig10-exhaustion", (*_SENDER, "RlpSnd_rst", "TcpSnd_rto")),
-    Figure(11, "fig11-opening", (*_LINK, *_SENDER, *_RECEIVER), ("--to", "10")),
+    Figure(11, "fig5-typical", (*_LINK, *_SENDER, *_RECEIVER), ("--to", "10")),
     Figure(
         12,
-        "fig11-opening",
+        "fig5-typical",
         ("RlpSnd_data", "RlpSnd_xoff", "RlpSnd_xon"),
         ("--from", "50", "--to", "72", "--trend", "RlpSnd_data", "--trend", "RlpSnd_data=56:59.5"),
     ),
@@ -113,6 +113,7 @@ def parts() -> dict[str, Callable[[], str]]:
     """Return every generated part of the page by its name."""
     numbers = (*FIGURE_NUMBERS, *BESIDE)
     found: dict[str, Callable[[], str]] = {f"numbers {n}": functools.partial(table, n) for n in sorted(numbers)}
+    found["reports 4"] = report_table
     found |= {f"command {figure.number}": figure.shown for figure in FIGURES}
     for name, as_linux in (("beside virtual", True), ("beside its profile", False)):
         found[name] = functools.partial(beside_virtual, as_linux=as_linux)
@@ -143,6 +144,12 @@ def table(number: int) -> str:
     if number in BESIDE:
         return _table(("paper", "Linux, recorded", "BSD, virtual"), rows(number))
     return _table(("paper", "here"), FIGURE_NUMBERS[number]())
+
+
+def report_table() -> str:
+    """Return what the report of a drop does to either TCP."""
+    head = ("drop reported", "smallest window, segments", "longest pause of new segments", "sent again at")
+    return _table(head, reports())
 
 
 def _table(head: tuple[str, ...], cells: Sequence[tuple[str, ...]]) -> str:

@@ -176,7 +176,7 @@ def slow_start(seen: Trace) -> list[Row]:
 
 def typical() -> list[Row]:
     """Figure 5."""
-    seen = trace("typical-1450k")
+    seen = trace("fig5-typical")
     wire = seen.wire_bytes()
     return [
         ("slope of `RlpSnd_data`", "almost 960 B/s", f"{seen.series('RlpSnd_data').slope:.0f} B/s"),
@@ -264,7 +264,7 @@ def _listed(seconds: Array) -> str:
 
 def burst() -> list[Row]:
     """Figure 11."""
-    seen = trace("fig11-opening")
+    seen = trace("fig5-typical")
     again = seen.series("RlpSnd_rexmt").between(0, 10).seconds
     hole = seen.series("TcpRcv_data").between(3, 10).idle_gaps()[0]
     return [
@@ -288,7 +288,7 @@ FLOW_CONTROL_S = (50.0, 72.0)
 
 def flow_control() -> list[Row]:
     """Figure 12."""
-    seen = trace("fig11-opening")
+    seen = trace("fig5-typical")
     stops, rates = seen.stops(), seen.rates_between_stops()
     within = np.mean((stops >= LEAST_STOP_S) & (stops <= LONGEST_STOP_S))
     return [

@@ -27,7 +27,7 @@ WAYS = {"mobile": "up", "fixed": "down"}
 CALLS = sorted(path.parent for path in SAMPLES.glob("*/expected.json"))
 NAMES = {
     "typical-1450k", "fig4-slow-start", "overbuffered", "fig8-resets-vj", "fig8-resets-plain",
-    "fig10-backoff", "fig10-exhaustion", "fig11-fade", "fig11-opening", "fade-n2-20", "sack-modern",
+    "fig10-backoff", "fig10-exhaustion", "fig11-fade", "fig5-typical", "fade-n2-20", "sack-modern",
     "download", "second-connection", "clock-shift", "local-drop-ring", "local-drop-silent",
 }  # fmt: skip
 MOST_BYTES = 9_000_000
@@ -131,7 +131,7 @@ def test_the_summary_has_the_kernels_counts(folder: Path) -> None:
                               "longest_receiver_hole_s": (40, 80)}),
         ("fig11-fade", {"rlp_retransmissions": (15, 70), "tcp_retransmissions": (0, 0),
                         "longest_receiver_hole_s": (1.2, 2.5)}),
-        ("fig11-opening", {"rlp_retransmissions": (48, 48), "rlp_resets": (0, 0), "tcp_timeouts": (0, 0),
+        ("fig5-typical", {"rlp_retransmissions": (64, 64), "rlp_resets": (0, 0), "tcp_timeouts": (0, 0),
                            "longest_receiver_hole_s": (2.1, 2.4)}),
         ("fade-n2-20", {"rlp_resets": (0, 0), "tcp_retransmissions": (0, 0),
                         "longest_receiver_hole_s": (3.5, 6)}),
