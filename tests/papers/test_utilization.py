@@ -37,6 +37,32 @@ def test_a_run_comes_to_what_the_table_says(tmp_path: Path) -> None:
         assert str(made[name]) == smallest[name], name
 
 
+def test_what_costs_a_transfer_without_compression_is_renos_wait() -> None:
+    """Each of the worst without header compression reaches 98 % over the same radio once NewReno repairs it."""
+    made = {row["run"]: float(row["utilization"]) for row in figure6.read_rows(figure6.REPEATED)}
+    low = [row for row in figure6.worst(figure6.read_rows()) if row["header_compression"] == "none"]
+    assert len(low) >= 3
+    assert all(int(row["resets"]) > 0 for row in low)
+    assert all(made[f"{row['run']}, NewReno"] > 0.97 for row in low)
+
+
+def test_a_repeated_run_differs_in_what_its_name_says_alone() -> None:
+    same, variants = figure6.scenario(41), figure6.repeated(41)
+    assert {variant.mobile.congestion for variant in variants.values()} == {"newreno", "reno"}
+    assert call_of(same).header_compression != call_of(variants["the other compression"]).header_compression
+    assert {variant.events for variant in variants.values()} == {same.events}
+    assert {variant.seed for variant in variants.values()} == {same.seed}
+
+
+def test_no_retransmission_competes_in_bulk_in_six_hours() -> None:
+    """Section 5.4: spurious timeouts come at the beginning of a connection alone."""
+    rows = figure6_page.six_hours()
+    for radio, hours in (("good", 4), ("poor", 2)):
+        total_s = sum(float(row["total_s"]) for row in rows if row["radio"] == radio)
+        assert hours * 3600 <= total_s < hours * 3600 + 3600
+    assert all(float(at_s) < 10 for row in rows for at_s in row["spurious_s"].split())
+
+
 def test_the_page_shows_what_the_runs_came_to() -> None:
     text = figure6_page.PAGE.read_text("utf-8")
     assert figure6_page.filled(text) == text
