@@ -114,7 +114,8 @@ def over_options(function: Callable[..., object]) -> Callable[..., object]:
         ),
         click.option(
             "--over", metavar="cdpd|bluetooth|cdma2000|FILE.toml",
-            help="Run client and server on this machine over this modelled link, without --server.",
+            help="Run client and server on this machine over this modelled link, without --server; also "
+                "cdpd-palm and bluetooth-linux22, as in paper 000.",
         ),
     ):  # fmt: skip
         function = option(function)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import gzip
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from docs.papers.programs import experiments
-from docs.papers.programs.experiment_page import IMAGES, PAGE, figures, part, parts
+from docs.papers.programs.experiment_page import IMAGES, PAGE, figures, named, part, parts
 from docs.papers.programs.experiments import RUNS, SESSIONS, SIZES, Run, keep, take, transactions
+from multitracer.analysis.transports import size_statistics
+from tests.cli.program import call
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +51,36 @@ def test_the_data_is_small_and_the_pictures_are_on_the_page() -> None:
         assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
         assert picture.stat().st_size < _LARGEST_PICTURE
         assert f"images/{picture.name}" in TEXT
+
+
+_COMMANDS = re.findall(r"^multitracer (measure run .*)$", TEXT, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", _COMMANDS, ids=lambda command: command.split()[-1])
+def test_a_command_of_the_page_measures_over_the_bundled_link(command: str, tmp_path: Path) -> None:
+    """The page's own commands, with two transactions of the smallest size."""
+    words = command.split()
+    words[words.index("--sizes") + 1] = "128"
+    call(*words[:-1], tmp_path / "run", "--sessions", "2")
+    assert len((tmp_path / "run" / "transactions.csv").read_text().splitlines()) == 3
+
+
+def test_over_the_bundled_cell_tcp_collapses_and_centauruscomm_does_not() -> None:
+    both = named("cdpd-palm", real=False, vary="request")
+    tcp, centaurus = ({row["size_bytes"]: row for row in size_statistics(both[key]).rows()} for key in ("tcp", "cc"))
+    assert sum(row["dropped"] for row in centaurus.values()) == 0
+    assert 4 < tcp[4096]["mean_s"] / centaurus[4096]["mean_s"] < 7
+    assert tcp[4096]["median_s"] > 4 * tcp[2048]["median_s"]
+    assert tcp[8192]["dropped"] > 0.9 * tcp[8192]["count"]
+
+
+def test_over_the_bundled_bluetooth_both_have_the_papers_times() -> None:
+    both = named("bluetooth-linux22", real=False)
+    tcp, centaurus = ({row["size_bytes"]: row for row in size_statistics(both[key]).rows()} for key in ("tcp", "cc"))
+    assert 0.2 < tcp[2048]["median_s"] - tcp[1024]["median_s"] < 0.3
+    assert 0.3 < tcp[8192]["median_s"] - tcp[4096]["median_s"] < 0.4
+    assert centaurus[4096]["mean_s"] == pytest.approx(0.6, rel=0.1)
+    assert centaurus[8192]["mean_s"] == pytest.approx(3.5, rel=0.3)
 
 
 def test_a_run_in_several_parts_becomes_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from docs.papers.programs.experiment_sweep import DATA, SEED
 from multitracer.lab.channel.bluetooth_piconet import BluetoothConfig
 from multitracer.lab.rig.virtual import run_virtual
 from multitracer.lab.scenario.library import load_scenario
+from multitracer.lab.scenario.model import ProgramSetting
 from multitracer.lab.tcp.profile import PROFILES
 from multitracer.measure.plan import Experiment, MeasurementPlan
 
@@ -53,7 +54,8 @@ class Transport:
         assert isinstance(found.link, BluetoothConfig)
         tcp = replace(PROFILES["linux22"], mtu_bytes=self.mtu_bytes)
         queue = replace(found.link.queue, limit_packets=self.queue_packets)
-        return replace(found, mobile=tcp, fixed=tcp, link=replace(found.link, queue=queue))
+        program = ProgramSetting(nodelay=not self.nagle)
+        return replace(found, mobile=tcp, fixed=tcp, link=replace(found.link, queue=queue), program=program)
 
 
 class Row(NamedTuple):
@@ -84,7 +86,7 @@ def measured(transport: Transport) -> list[Row]:
     plan = MeasurementPlan(protocol, "", (Experiment("reply", SIZES, SESSIONS),), over="bluetooth")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "run"
-        run_virtual(plan, folder, transport.scenario, seed=SEED, nodelay=not transport.nagle, progress=lambda *_: None)
+        run_virtual(plan, folder, transport.scenario, seed=SEED, progress=lambda *_: None)
         with (folder / "transactions.csv").open(encoding="utf-8", newline="") as stream:
             lines = list(csv.DictReader(stream))
     return [_row(transport, size, [each for each in lines if each["size_bytes"] == str(size)]) for size in SIZES]

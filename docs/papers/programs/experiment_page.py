@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "papers" / "experiments.md"
 IMAGES = ROOT / "docs" / "papers" / "images"
-_NAMES = {"tcp1999": "TCP 1999", "tcptoday": "TCP today", "cc": "CentaurusComm", "ccearly": "early start"}
+_NAMES = {"tcp": "TCP", "tcp1999": "TCP 1999", "tcptoday": "TCP today", "cc": "CentaurusComm", "ccearly": "early start"}
 _NO_BUTTONS = "for (const each of document.querySelectorAll('.modebar-container, h1')) each.remove()"
 _WIDTH_PX = 860
 _WATCHDOG_S = 9.5
@@ -217,6 +217,36 @@ def bluetooth_claims() -> str:
     return table(["", "paper 000", "kernel's TCP, real time", "virtual time"], shown)
 
 
+def figure1() -> str:
+    """Return the means over the busy cell with a Palm, of the transactions that ended, and their ratio."""
+    tcp, centaurus = (statistics("cdpd-palm", False, "request", transport) for transport in ("tcp", "cc"))
+    lines = []
+    for size, row in tcp.items():
+        other = centaurus[size]
+        ended = [f"{each['count'] - each['dropped']} of {each['count']}" for each in (row, other)]
+        ratio = factor(row["mean_s"] / other["mean_s"]) if 2 * row["dropped"] < row["count"] else "fails"
+        lines.append([f"{size}", _known(row["mean_s"]), ended[0], _known(other["mean_s"]), ended[1], ratio])
+    heads = ["bytes", "TCP, mean", "ended", "CentaurusComm, mean", "ended", "TCP / CentaurusComm"]
+    return table(heads, lines)
+
+
+def _known(mean_s: float | None) -> str:
+    return "–" if mean_s is None else seconds(mean_s)
+
+
+def figure5() -> str:
+    """Return the RTTs over Bluetooth with Nagle's algorithm and a slow user space."""
+    tcp, centaurus = (statistics("bluetooth-linux22", False, "reply", transport) for transport in ("tcp", "cc"))
+    lines, before_s = [], None
+    for size, row in tcp.items():
+        step = "" if before_s is None else seconds(row["median_s"] - before_s).replace("-", "−")
+        before_s = row["median_s"]
+        more = seconds(centaurus[size]["median_s"] - row["median_s"]).replace("-", "−")
+        lines.append([f"{size}", seconds(row["median_s"]), step, seconds(centaurus[size]["mean_s"]), more])
+    heads = ["bytes", "TCP, median", "step", "CentaurusComm, mean", "its median less TCP's"]
+    return table(heads, lines)
+
+
 def _step(transport: str, small: int, large: int, *, real: bool) -> str:
     rows = statistics("bluetooth", real, "reply", transport)
     return seconds(rows[large]["median_s"] - rows[small]["median_s"])
@@ -239,6 +269,8 @@ def parts() -> dict[str, Callable[[], str]]:
         "cdpd virtual": partial(sizes_table, "cdpd", real=False),
         "cdpd request": partial(sizes_table, "cdpd", real=True, vary="request"),
         "cdpd virtual request": partial(sizes_table, "cdpd", real=False, vary="request"),
+        "figure 1": figure1,
+        "figure 5": figure5,
         "bluetooth claims": bluetooth_claims,
         "bluetooth real": partial(sizes_table, "bluetooth", real=True),
         "bluetooth virtual": partial(sizes_table, "bluetooth", real=False),
@@ -273,6 +305,9 @@ def figures() -> dict[str, Callable[[], go.Figure]]:
         found[f"experiment_{link}"] = partial(rtt_size_figure, shown)
         found[f"experiment_{link}_cdf"] = partial(cdf_figure, both)
     tcp, centaurus = (named("cdpd", real=True)[t] for t in ("tcp1999", "cc"))
+    for name, link, vary in (("figure1", "cdpd-palm", "request"), ("figure5", "bluetooth-linux22", "reply")):
+        both = [replace(each, setup=None) for each in named(link, real=False, vary=vary).values()]
+        found[f"experiment_{name}"] = partial(rtt_size_figure, both)
     found["experiment_figure2"] = partial(overlay, [tcp], 1024)
     found["experiment_figure4"] = partial(overlay, [centaurus], 8192)
     return found

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 DATA = Path(__file__).parents[1] / "data" / "experiments"
 FILE = DATA / "sweep.csv.gz"
-SCENARIO = DATA / "palm.toml"
+SCENARIO = "cdpd-palm"
+"""The bundled link; each cell replaces its cap, load and loss."""
 SIZES = (128, 256, 512, 1024, 2048, 4096, 8192)
 ROUNDS, OF_EACH = 4, 5
 """Rounds through the sizes, and of each in a round: 20 a size and 140 a cell, 1 to 20 s of computing."""
@@ -85,7 +86,7 @@ class Cell:
     @property
     def scenario(self) -> Scenario:
         """The link, and TCP of both ends."""
-        found = load_scenario(str(SCENARIO))
+        found = load_scenario(SCENARIO)
         assert isinstance(found.link, CdpdConfig)
         load = replace(found.link.cell, busy_percent=self.busy_percent, spread_percent=0)
         loss = self.loss_percent / 100

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "docs" / "papers" / "data" / "experiments"
-SIZES = {"cdpd": "128,256,512,1024,2048,4096,8192", "bluetooth": "64,128,256,512,1024,2048,4096,8192"}
-SESSIONS = {"cdpd": 100, "bluetooth": 1000}
+_CDPD, _BLUETOOTH = "128,256,512,1024,2048,4096,8192", "64,128,256,512,1024,2048,4096,8192"
+SIZES = {"cdpd": _CDPD, "bluetooth": _BLUETOOTH, "cdpd-palm": _CDPD, "bluetooth-linux22": _BLUETOOTH}
+SESSIONS = {"cdpd": 100, "bluetooth": 1000, "cdpd-palm": 100, "bluetooth-linux22": 200}
 _SETUPS = 25
 """Transactions a size with a connection each: enough for the median of the set-up."""
 
@@ -42,7 +43,7 @@ class Run:
 
     link: str
     transport: str
-    """As in file names: tcp1999, tcptoday, cc, ccearly."""
+    """As in file names: tcp1999, tcptoday, tcp (that of the link's scenario), cc, ccearly."""
     real: bool = True
     """Whether the kernel's TCP ran in real time, or ours in virtual time."""
     vary: str = "reply"
@@ -73,7 +74,8 @@ class Run:
         protocol = "tcp" if self.transport.startswith("tcp") else "centauruscomm"
         found = ["--over", self.link, "--protocol", protocol, "--vary", self.vary, "--sizes", SIZES[self.link]]
         found += ["--sessions", str(_SETUPS if self.each else SESSIONS[self.link])]
-        found += ["--tcp-profile", self.transport.removeprefix("tcp")] if protocol == "tcp" else []
+        profile = self.transport.removeprefix("tcp") if protocol == "tcp" else ""
+        found += ["--tcp-profile", profile] if profile else []
         found += ["--extension", "early-start"] if self.transport == "ccearly" else []
         return found + ["--connection", "per-session"] * self.each
 
@@ -86,6 +88,10 @@ RUNS = tuple(
     for vary in (("reply",) if link == "bluetooth" else ("reply", "request"))
     for transport in transports
     for each in ((False, True) if link == "cdpd" and vary == "reply" and "tcp" in transport else (False,))
+) + tuple(
+    Run(link, transport, real=False, vary=vary)
+    for link, vary in (("cdpd-palm", "request"), ("bluetooth-linux22", "reply"))
+    for transport in ("tcp", "cc")
 )
 
 
@@ -106,7 +112,7 @@ def arms(link: str, *, real: bool, vary: str = "reply") -> dict[str, Transport]:
     return {keys[name]: arm for name, arm in found.items()}
 
 
-_WORDS = {"tcp1999": "1999", "tcptoday": "today", "cc": "", "ccearly": "early start"}
+_WORDS = {"tcp": "", "tcp1999": "1999", "tcptoday": "today", "cc": "", "ccearly": "early start"}
 
 
 def run_missing() -> None:

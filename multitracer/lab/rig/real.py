@@ -23,6 +23,7 @@ from multitracer.lab.rig.radio_join import join_radio
 from multitracer.lab.rig.radios import check_carried, profile_name
 from multitracer.lab.rig.real_host import READY, HostTask
 from multitracer.lab.rig.watchers import modem_profile, modem_values
+from multitracer.lab.scenario.model import ProgramSetting
 from multitracer.lab.scenario.session_folder import SERVER_PORT, make_folders, rlp_facts, write_radio
 from multitracer.lab.testbed.children import PYTHON, numbered
 from multitracer.lab.testbed.driver import why_dropped
@@ -318,6 +319,8 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
     used = scenario.seed if seed is None else seed
     check_link(scenario, used)
     check_carried(plan.protocol, scenario)
+    if scenario.program != ProgramSetting():
+        raise InputError(f"{scenario.name}: [program] can be used only in virtual time; use --virtual")
     options = replace(options or TransportOptions(), speed=speed)
     about = _about(folder.resolve().name, scenario, seed=used, options=options)
     privileges = required()

@@ -54,7 +54,6 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
     seed: int | None = None,
     options: TransportOptions | None = None,
     capture: bool = False,
-    nodelay: bool = True,
     progress: Progress,
 ) -> MeasureJournal:
     """Carry out a plan over a modelled link in virtual time; continue it if it was interrupted.
@@ -66,15 +65,13 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
     folder : Path
         The session folder: new, empty, or that of an earlier run of the same plan and scenario.
     scenario : Scenario
-        The link, its scripted events, and the TCP of both hosts.
+        The link, its scripted events, the TCP of both hosts, and their programs.
     seed : int, optional
         Random seed; by default that of the scenario.
     options : TransportOptions, optional
         Options of CentaurusComm.
     capture : bool
         Also write packets, TCP variables and link events of both hosts.
-    nodelay : bool
-        Whether both endpoints set TCP_NODELAY, as `measure` does; otherwise Nagle's algorithm as in the profile.
     progress : callable
         Called after each transaction.
 
@@ -95,9 +92,9 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
     link_of(scenario.link, seed=seed, script=scenario.events)  # refuses what cannot be, before any folder
     options = options or TransportOptions()
     about = _manifest(folder, scenario, seed=seed, options=options, capture=capture)
-    if not nodelay:
+    if not scenario.program.nodelay:
         about.variables.more["nodelay"] = False
-    played = _undelayed(scenario) if nodelay else scenario
+    played = _undelayed(scenario) if scenario.program.nodelay else scenario
     with ExitStack() as files:
 
         def connect(_: int) -> Client:
@@ -130,7 +127,7 @@ def _undelayed(scenario: Scenario) -> Scenario:
 def _centaurus_client(
     plan: MeasurementPlan, network: VirtualNetwork, scenario: Scenario, options: TransportOptions
 ) -> Client:
-    ends = VirtualUdp(network, scenario.hosts[0], options, mtu_bytes=scenario.mtu_bytes)
+    ends = VirtualUdp(network, scenario.hosts[0], options, scenario.program, mtu_bytes=scenario.mtu_bytes)
     return CentaurusClient(ends.client, SERVER_ADDRESS, run=_RUN, timeout_s=plan.timeout_s)
 
 

@@ -7,6 +7,7 @@ import os
 from collections import deque
 from dataclasses import replace
 from ipaddress import IPv4Address
+from random import Random
 from typing import TYPE_CHECKING
 
 from multitracer.errors import RemoteProtocolError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from multitracer.lab.channel.shared.packet_link import HostName
+    from multitracer.lab.scenario.model import ProgramSetting
     from multitracer.lab.simulator.host import Datagram, SimulatedHost
     from multitracer.lab.simulator.network import VirtualNetwork
     from multitracer.lab.tcp.connection import Connection
@@ -214,6 +216,8 @@ class VirtualEndpoint:
         Host of the endpoint.
     port : int
         Its UDP port.
+    program : ProgramSetting
+        Time that the program takes for a datagram, and how many its socket holds.
     arrived : callable, optional
         Called after a datagram was taken.
     """
@@ -224,6 +228,7 @@ class VirtualEndpoint:
         network: VirtualNetwork,
         host: SimulatedHost,
         port: int,
+        program: ProgramSetting,
         arrived: Callable[[], None] | None = None,
     ) -> None:
         self.worker = worker
@@ -236,6 +241,9 @@ class VirtualEndpoint:
         self._port = port
         self._arrived = arrived
         self._inbox: deque[Datagram] = deque()
+        self._program = program
+        self._luck = Random(f"{host.name} program")  # noqa: S311  # a run is to be repeated
+        self._ready_ns = 0
         self.did_something = False
         """Whether the last step did something, so that another step may follow at once."""
         host.bind(port, self._take)
@@ -267,16 +275,30 @@ class VirtualEndpoint:
         """Do nothing: there is no socket."""
 
     def _take(self, datagram: Datagram) -> None:
+        if 0 < self._program.most_datagrams <= len(self._inbox):
+            return
         self._inbox.append(datagram)
+        if len(self._inbox) == 1:
+            self._begin()
         if self._arrived is not None:
             self._arrived()
 
+    def _begin(self) -> None:
+        """Begin with the oldest datagram: it has an effect once the program is through with it."""
+        time_ns = len(self._inbox[0].payload) * self._program.octet_ns
+        self._ready_ns = self._network.now_ns + round(time_ns * self._luck.uniform(0.5, 1.5))
+
+    @property
+    def _is_ready(self) -> bool:
+        return bool(self._inbox) and self._ready_ns <= self._network.now_ns
+
     def due_ns(self) -> int | None:
-        """Return the link time at which the worker's next timer expires; None if no timer runs."""
-        timer_ns = self.worker.next_timer()
-        if timer_ns is None:
-            return None
-        return self._network.now_ns + max(1, timer_ns - self.clock())
+        """Return the link time of the worker's next timer or finished datagram; None if there is neither."""
+        now_ns, timer_ns = self._network.now_ns, self.worker.next_timer()
+        due = [] if timer_ns is None else [now_ns + max(1, timer_ns - self.clock())]
+        if self._inbox:
+            due.append(max(now_ns + 1, self._ready_ns))
+        return min(due, default=None)
 
     def _put(self, packet: Outgoing) -> None:
         assert isinstance(packet.address, tuple)
@@ -286,10 +308,12 @@ class VirtualEndpoint:
         self.worker.sent(packet, self.clock())
 
     def _get(self) -> bool:
-        """Process the oldest datagram that has arrived; return False if there is none."""
-        if not self._inbox:
+        """Process the oldest datagram that has arrived; return False if there is none, or it is in progress."""
+        if not self._is_ready:
             return False
         source, port, _, _, payload = self._inbox.popleft()
+        if self._inbox:
+            self._begin()
         self.worker.receive(payload, (str(IPv4Address(source)), port), self.clock())
         return True
 
@@ -298,7 +322,7 @@ class VirtualEndpoint:
             return
         until_ns = self._network.now_ns + round(wait_s * NS_PER_S)
         due_ns = self.due_ns()
-        self._network.wait(until_ns if due_ns is None else min(until_ns, due_ns), lambda: bool(self._inbox))
+        self._network.wait(until_ns if due_ns is None else min(until_ns, due_ns), lambda: self._is_ready)
 
 
 class VirtualUdp:
@@ -312,11 +336,21 @@ class VirtualUdp:
         Name of the host that measures.
     options : TransportOptions
         Extensions and key.
+    program : ProgramSetting
+        Of both endpoints.
     mtu_bytes : int
         Longest IP packet that the link carries.
     """
 
-    def __init__(self, network: VirtualNetwork, mobile: HostName, options: TransportOptions, *, mtu_bytes: int) -> None:
+    def __init__(
+        self,
+        network: VirtualNetwork,
+        mobile: HostName,
+        options: TransportOptions,
+        program: ProgramSetting,
+        *,
+        mtu_bytes: int,
+    ) -> None:
         self._network = network
 
         def worker(*accepted: bytes) -> UdpWorker:
@@ -326,8 +360,10 @@ class VirtualUdp:
             return UdpWorker(config, random_bytes=network.random_bytes)
 
         client, server = network.hosts[mobile], network.hosts[FIXED]
-        self.client = VirtualEndpoint(worker(REPLY, RECEIPT), network, client, client.free_port)
-        self._fixed = VirtualEndpoint(worker(REQUEST, GOODBYE, HELLO), network, server, SERVER_PORT, self._work)
+        self.client = VirtualEndpoint(worker(REPLY, RECEIPT), network, client, client.free_port, program)
+        self._fixed = VirtualEndpoint(
+            worker(REQUEST, GOODBYE, HELLO), network, server, SERVER_PORT, program, self._work
+        )
         self._server = CentaurusServer(self._fixed)
         self._alarm_ns: int | None = None
 

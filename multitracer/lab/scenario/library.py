@@ -29,7 +29,7 @@ SCENARIO = "scenario.toml"
 KEPT_TRACES = "truth/traces"
 """Folder for the traces of the scenario in the folder of a run; each file has its original name."""
 _SUFFIX = ".toml"
-_LINKS = ("bluetooth", "cdma2000", "cdpd")
+_LINKS = ("bluetooth", "bluetooth-linux22", "cdma2000", "cdpd", "cdpd-palm")
 
 
 def bundled_names() -> list[str]:

@@ -130,6 +130,24 @@ class ClockSetting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramSetting:
+    """What the programs of `measure run` do that their hosts' TCP does not; only in virtual time."""
+
+    nodelay: bool = True
+    """Whether they set TCP_NODELAY; otherwise Nagle's algorithm is as in the TCP profile."""
+    octet_ns: int = 0
+    """CentaurusComm: mean time in user space for each octet of a received datagram.
+
+    The time is uniform from 0.5 to 1.5 times the mean, and drawn for each datagram."""
+    most_datagrams: int = 0
+    """CentaurusComm: datagrams that its socket holds, with the one in progress; more are lost. 0: no limit."""
+
+    def __post_init__(self) -> None:
+        if min(self.octet_ns, self.most_datagrams) < 0:
+            raise LocalProtocolError('program: "octet_ns" and "most_datagrams" must be at least 0')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """All parameters of one run; a caller can replace the seed."""
 
@@ -148,6 +166,7 @@ class Scenario:
     Empty for a link that is only used by measurements."""
     events: tuple[ScriptEvent, ...] = ()
     clock: ClockSetting = ClockSetting()
+    program: ProgramSetting = ProgramSetting()
     seed: int = 1
     """Random seed, unless another one is given."""
     source: str = ""

@@ -1,6 +1,6 @@
 """Reads a scenario from TOML: tables and keys are those of the dataclasses; unknown ones raise an error.
 
-A key `…_ns` may be written as `…_s` or `…_ms`. `[tcp]` applies to both hosts, `[tcp.mobile]` and
+A key `…_ns` may be written as `…_s`, `…_ms` or `…_us`. `[tcp]` applies to both hosts, `[tcp.mobile]` and
 `[tcp.fixed]` to one; `profile` is the base that the other keys change. `[link]` has a `kind` ("gsm" by
 default) and a table for each part of that link's configuration; walls are several tables, `[[link.wall]]`.
 `[[event]]` is the script. The error trace of `[link.up]` or `[link.down]` with `kind = "replay"` is a file
@@ -21,9 +21,9 @@ from multitracer.lab.channel.links import LINK_KINDS, AnyLinkConfig
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.scheduler import ScriptEvent
 from multitracer.lab.channel.switched import SwitchedConfig
-from multitracer.lab.scenario.model import ClockSetting, Scenario, ScenarioTraffic
+from multitracer.lab.scenario.model import ClockSetting, ProgramSetting, Scenario, ScenarioTraffic
 from multitracer.lab.tcp.profile import TcpProfile, tcp_profile
-from multitracer.units import NS_PER_MS, NS_PER_S
+from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     ReadPower = Callable[[str], PowerTrace]
 
 T = TypeVar("T")
-_UNITS = {"_s": NS_PER_S, "_ms": NS_PER_MS}
+_UNITS = {"_s": NS_PER_S, "_ms": NS_PER_MS, "_us": NS_PER_US}
 _HOSTS = ("mobile", "fixed")
 _MOST = (1 << 63) - 1
 """Maximum number: times are int64 ns, and all other numbers are far smaller."""
@@ -95,7 +95,7 @@ class _Reader:
         self._read_power = read_power
 
     def scenario(self, document: Document, name: str, text: str) -> Scenario:
-        known = _PLAIN | {"tcp", "link", "traffic", "event", "clock"}
+        known = _PLAIN | {"tcp", "link", "traffic", "event", "clock", "program"}
         self._refuse(document.keys() - known, "the scenario")
         plain = {key: value for key, value in document.items() if key in _PLAIN}
         tcp = self._table(document, "tcp")
@@ -111,6 +111,7 @@ class _Reader:
             traffic=self._list(ScenarioTraffic, document, "traffic"),
             events=self._list(ScriptEvent, document, "event"),
             clock=self._build(ClockSetting, self._table(document, "clock"), "[clock]"),
+            program=self._build(ProgramSetting, self._table(document, "program"), "[program]"),
         )
 
     def _profile(self, tcp: Document, host: str) -> TcpProfile:

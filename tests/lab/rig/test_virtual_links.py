@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import parsers
+from multitracer.errors import InputError
 from multitracer.lab.channel.cdpd import CdpdLink
 from multitracer.lab.rig.radios import with_tcp_profile
+from multitracer.lab.rig.real import run_real
 from multitracer.lab.scenario.library import load_scenario
+from multitracer.lab.scenario.model import ProgramSetting
 from multitracer.lab.simulator.network import EPOCH_NS, VirtualNetwork
 from multitracer.lab.tcp.profile import LINUX22
 from multitracer.measure.transports import TransportOptions
@@ -65,9 +68,33 @@ def test_nagle_s_algorithm_waits_for_the_delayed_ack_of_an_odd_segment(tmp_path:
     link = replace(load_scenario("bluetooth"), mobile=profile, fixed=profile)
     what = plan("tcp", (1024, 2048), 5)
     prompt_s = _medians_s(run(what, tmp_path / "prompt", link))
-    held_s = _medians_s(run(what, tmp_path / "held", link, nodelay=False))
+    held_s = _medians_s(run(what, tmp_path / "held", replace(link, program=ProgramSetting(nodelay=False))))
     assert held_s[1024] == prompt_s[1024]
     assert 0.2 < held_s[2048] - prompt_s[2048] < 0.3
+
+
+def test_only_virtual_time_models_the_programs(tmp_path: Path) -> None:
+    link = load_scenario("bluetooth-linux22")
+    with pytest.raises(InputError, match=r"\[program\].*--virtual"):
+        run_real(plan("centauruscomm", (64,), 1), tmp_path / "real", link, progress=lambda *_: None)
+    assert not (tmp_path / "real").exists()
+
+
+def test_a_program_that_takes_time_for_each_octet_delays_large_messages_more(tmp_path: Path) -> None:
+    link, what = load_scenario("bluetooth"), plan("centauruscomm", (64, 4096), 5)
+    quick_s = _medians_s(run(what, tmp_path / "quick", link))
+    slow = replace(link, program=ProgramSetting(octet_ns=100_000))
+    slow_s = _medians_s(run(what, tmp_path / "slow", slow))
+    assert 0.01 < slow_s[64] - quick_s[64] < 0.1
+    assert 0.3 < slow_s[4096] - quick_s[4096] < 0.5  # 0.1 ms an octet, less what passes meanwhile
+
+
+def test_a_short_inbox_before_a_slow_program_costs_a_watchdog(tmp_path: Path) -> None:
+    link, what = load_scenario("bluetooth"), plan("centauruscomm", (4096, 8192), 5)
+    short = replace(link, program=ProgramSetting(octet_ns=100_000, most_datagrams=10))
+    held_s = _medians_s(run(what, tmp_path / "short", short))
+    assert held_s[4096] < 1
+    assert held_s[8192] > 9.5
 
 
 def test_segments_of_the_path_s_size_fill_the_mtu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

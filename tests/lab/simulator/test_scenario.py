@@ -151,7 +151,7 @@ def test_a_recorded_error_trace_is_for_data_calls() -> None:
 
 
 def test_an_unknown_name_lists_the_bundled_ones(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"aqm-ecn, .*clean-bulk, .*bluetooth, cdma2000, cdpd"):
+    with pytest.raises(InputError, match=r"aqm-ecn, .*clean-bulk, .*bluetooth, .*cdma2000, cdpd"):
         load_scenario("clean")
     with pytest.raises(InputError, match="cannot read this file"):
         load_scenario(str(tmp_path / "absent.toml"))
