@@ -136,6 +136,8 @@ def test_the_recorded_radio_costs_the_future_link_next_to_nothing() -> None:
     goodput = {transport: middle("umts", transport, "goodput_bytes_per_s") for transport in STUDIES["umts"]()}
     for link in ("GSM", "UMTS"):
         assert 0.97 < goodput[f"{link}, recorded"] / goodput[f"{link}, no errors"] <= 1
+    back = goodput["UMTS, recorded, go-back-N"]
+    assert 0.99 * goodput["UMTS, no errors"] < back <= goodput["UMTS, recorded"], "no recovery can matter much"
     assert 6.5 < goodput["UMTS, recorded"] / goodput["GSM, recorded"] < 8
     assert all(total("umts", transport, "timeouts") == 0 for transport in goodput)
 

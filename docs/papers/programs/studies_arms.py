@@ -205,7 +205,7 @@ def _from(runs: Runs, slot: int) -> Runs:
     return tuple((first, count) for first, count in later if count > 0)
 
 
-def _replayed(link: Literal["gsm", "umts"], seed: int) -> Scenario:
+def _replayed(link: Literal["gsm", "umts"], seed: int, recovery: Literal["srej", "rej"] = "srej") -> Scenario:
     """Return the link under the recording from part `seed` of twenty on."""
     trace = recorded()
     slot = trace.slots * (seed - 1) // SEEDS
@@ -213,12 +213,17 @@ def _replayed(link: Literal["gsm", "umts"], seed: int) -> Scenario:
         ErrorConfig(kind="replay", replayed=_from(runs, slot), replayed_slot_ns=trace.slot_ns)
         for runs in (trace.up, trace.down)
     )
-    return _over(link, up, down)
+    return _over(link, up, down, recovery)
 
 
-def _over(link: Literal["gsm", "umts"], up: ErrorConfig = _NO_ERRORS, down: ErrorConfig = _NO_ERRORS) -> Scenario:
+def _over(
+    link: Literal["gsm", "umts"],
+    up: ErrorConfig = _NO_ERRORS,
+    down: ErrorConfig = _NO_ERRORS,
+    recovery: Literal["srej", "rej"] = "srej",
+) -> Scenario:
     name = "study-umts" if link == "umts" else "clean-bulk"
-    config = replace(load_scenario(name).gsm, up=up, down=down)
+    config = replace(load_scenario(name).gsm, up=up, down=down, recovery=recovery)
     return replace(load_scenario("study-umts"), link=config)
 
 
@@ -229,6 +234,7 @@ def umts() -> Arms:
         "GSM, recorded": partial(_replayed, "gsm"),
         "UMTS, no errors": _same(_over("umts")),
         "UMTS, recorded": partial(_replayed, "umts"),
+        "UMTS, recorded, go-back-N": partial(_replayed, "umts", recovery="rej"),
     }
 
 
