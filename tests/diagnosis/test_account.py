@@ -38,6 +38,17 @@ bytes = 230_000
 kind = "reset"
 at_s = 120
 """
+BY_PROTOCOL = """
+[tcp]
+mtu_bytes = 576
+[link]
+error_control = "{error_control}"
+[[traffic]]
+bytes = 20_000
+[[traffic]]
+bytes = 8_000
+transport = "wtcp"
+"""
 OWN = {
     "one-reset-vj": ONE_RESET.format(compression="vj-slot-id"),
     "one-reset-plain": ONE_RESET.format(compression="none"),
@@ -265,3 +276,13 @@ def test_without_the_far_log_repeated_carriages_are_redundant_and_the_utilizatio
         complete.seconds[Use.REDUNDANT] + complete.seconds[Use.WASTED], rel=0.1
     )
     assert near_only.utilization == pytest.approx(complete.utilization, abs=0.015)
+
+
+def test_frames_that_are_not_repeated_are_use_by_other_flows(transfer_of: Callable[..., Transfer]) -> None:
+    """A datagram in UI frames has no place in the numbered stream; its slots are no repetition."""
+    found = {
+        how: link_account(transfer_of(how, BY_PROTOCOL.format(error_control=how))).seconds
+        for how in ("reliable", "by-protocol")
+    }
+    assert found["by-protocol"][Use.OTHER] == pytest.approx(found["reliable"][Use.OTHER], rel=0.25)
+    assert found["by-protocol"][Use.ARQ] < found["by-protocol"][Use.OTHER] / 3  # while the queue's last packet is out

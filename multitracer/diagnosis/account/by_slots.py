@@ -59,7 +59,7 @@ def measured(transfer: Transfer, joined: Join) -> Table:
     is_stopped = idle_gap.stop[waiting] != NA
     queued = idle_gap.uses(
         waiting,
-        np.where(is_stopped, Use.XOFF, Use.ARQ),
+        np.where(idle_gap.unnumbered[waiting], Use.OTHER, np.where(is_stopped, Use.XOFF, Use.ARQ)),
         source=np.where(is_stopped, "near.events", "near.frames"),
         row=np.where(is_stopped, idle_gap.stop[waiting], idle_gap.frame[waiting]),
     )
@@ -323,6 +323,9 @@ class IdleGap:
         Whether a packet waited.
     stop : ndarray of int64
         Row in near.events of the XOFF in force, NA if there was none.
+    unnumbered : ndarray of bool
+        Whether a UI frame was sent, which carries no TCP (`error_control = "by-protocol"`), or one slot before: that
+        slot is left for acknowledgments.
     read : ndarray of bool
         Whether the far end was still reading data that the link had delivered.
     repeats : ndarray of bool
@@ -361,7 +364,9 @@ class IdleGap:
         data = data[near.frames["tick"][data] != NA]
         tick = near.frames["tick"][data]
         queue, stop, reads = backlog(joined), stops(near), reading(joined)
-        edges = [tick, tick + 1, out.begin, out.end, *queue, *stop[:2], reads[1], self.refused]
+        ui = near.frames["tick"][near.frames["sent"] & (near.frames["function"] == "UI")]
+        ui = ui[ui != NA]
+        edges = [tick, tick + 1, ui, ui + 2, out.begin, out.end, *queue, *stop[:2], reads[1], self.refused]
         inner = distinct(np.concatenate(edges)).astype(np.float64)
         places = np.concatenate([[begin], inner[(inner > begin) & (inner < end)], [end]])
         outage = within(places[:-1], out.begin, out.end)
@@ -370,6 +375,7 @@ class IdleGap:
         self.begin, self.end, self.outage = places[silent], places[silent + 1], outage[silent]
         self.is_logged = (self.begin >= since) & (self.begin < until)
         self.queued = within(self.begin, *queue) >= 0
+        self.unnumbered = within(self.begin, *merged(ui, ui + 2)) >= 0
         self.stop = np.append(stop[2], NA)[within(self.begin, *stop[:2])]
         before = np.searchsorted(reads[0], self.begin, side="right") - 1
         self.read = (before >= 0) & (self.begin < np.append(reads[1], NA)[before])
