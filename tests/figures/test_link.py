@@ -16,6 +16,7 @@ from multitracer.errors import InputError
 from multitracer.figures.marks import FigureMark, Fit
 from multitracer.figures.stack import axis_origin_ns
 from multitracer.figures.stacked import StackedView, missing, stacked, stacked_panels, stacked_places
+from multitracer.lab.channel.shared.scheduler import ScriptEvent
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.logs import HostLog, ParsedLog
 from multitracer.protocols.sock_diag import ReadBy
@@ -59,7 +60,10 @@ def edited(folder: Path, copy: Path, **variables: Any) -> Path:
 
 @pytest.fixture(scope="module")
 def typical(shared_runs: SharedRuns) -> Path:
-    return shared_runs.session(load_scenario("fig5-typical")).folder
+    scenario = load_scenario("fig5-typical")
+    fade = ScriptEvent(kind="fade", at_s=6, duration_s=1.2)  # no frame arrives in it, so that none comes twice
+    link = replace(scenario.gsm, xon_at_bytes=480)
+    return shared_runs.session(replace(scenario, seed=1, link=link, events=(fade,))).folder
 
 
 @pytest.fixture(scope="module")
