@@ -37,7 +37,6 @@ _PACKAGES = (  # import name, distribution, extra that brings it ("" is always i
     ("pyshark", "pyshark", "wireshark", "run Wireshark's dissectors"),
     ("scipy", "scipy", "statistics", "correlate layers"),
     ("sklearn", "scikit-learn", "statistics", "correlate layers by mutual information"),
-    ("dcor", "dcor", "statistics", "correlate layers by distance correlation"),
     ("duckdb", "duckdb", "campaign", "query campaigns"),
     ("dask", "dask", "campaign", "analyse campaigns on several processors"),
     ("distributed", "distributed", "campaign", "analyse campaigns on several processors"),
@@ -46,7 +45,7 @@ _PACKAGES = (  # import name, distribution, extra that brings it ("" is always i
     ("ipykernel", "ipykernel", "notebook", "run notebooks"),
     ("scat", "signalcat", "signalling", "read diagnostic logs of modems (GPL-2.0-or-later, no part of all)"),
 )
-_NOT_IMPORTED = ("sklearn", "dcor", "distributed", "s3fs", "scapy", "ipykernel", "scat")
+_NOT_IMPORTED = ("sklearn", "distributed", "s3fs", "scapy", "ipykernel", "scat")
 """Packages of which `doctor` reads the version only: to import one takes seconds, or only another process may
 (docs/licences.md)."""
 _NEEDED_EXTRAS = ("", "tables", "figures")

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import norm
 
 from multitracer.analysis.correlation import dependence
-from multitracer.analysis.statistics.correlations import information_of_neighbours, linfoot
+from multitracer.analysis.statistics.correlations import correlation_of_distances, information_of_neighbours, linfoot
 from multitracer.analysis.statistics.curve import bin_count, equal_count_codes, equal_width_codes, joint_counts, moved
 from multitracer.analysis.statistics.entropy import NORMALISERS, Normaliser, conditional, entropies, normalised
 from multitracer.analysis.statistics.surrogates import (
@@ -129,6 +129,39 @@ def test_nearest_neighbours_give_a_known_information_without_bias() -> None:
         found.append(information_of_neighbours(x, R * x + np.sqrt(1 - R**2) * noise))
     assert np.mean(found) == pytest.approx(KNOWN, abs=0.03)  # three standard errors
     assert float(linfoot(np.array(KNOWN))) == pytest.approx(R)
+
+
+def _by_definition(x: np.ndarray, y: np.ndarray) -> float:
+    """Return the distance correlation by the matrices of Szekely, Rizzo and Bakirov (2007), definition 4."""
+    centred = []
+    for values in (x, y):
+        distances = np.abs(values[:, None] - values)
+        centred.append(distances - distances.mean(axis=0) - distances.mean(axis=1)[:, None] + distances.mean())
+    (a, b) = centred
+    return float(np.sqrt(max(np.mean(a * b), 0.0) / np.sqrt(np.mean(a * a) * np.mean(b * b))))
+
+
+POINTS = st.lists(st.tuples(st.integers(-9, 9), st.integers(-9, 9)), min_size=2, max_size=40).filter(
+    lambda points: all(len(set(values)) > 1 for values in zip(*points, strict=True))
+)
+
+
+@given(POINTS, st.sampled_from([1e-6, 1.0, 1e6]), st.sampled_from([0.0, 1e3]))
+def test_distance_correlation_is_that_of_its_definition(
+    points: list[tuple[int, int]], scale: float, offset: float
+) -> None:
+    x, y = np.array(points, dtype=np.float64).T
+    expected = pytest.approx(_by_definition(x, y), abs=1e-7)  # a square root of what is rounded
+    assert correlation_of_distances(scale * x + scale * offset, y) == expected
+    assert correlation_of_distances(y, x) == expected
+
+
+def test_distance_correlation_sees_what_falls_and_rises_and_leaves_out_gaps() -> None:
+    x, gap = np.linspace(-1, 1, 1001), np.array([np.nan])
+    assert correlation_of_distances(x, -3 * x + 1) == pytest.approx(1.0, abs=1e-12)
+    assert correlation_of_distances(x, x**2) == pytest.approx(_by_definition(x, x**2), abs=1e-12)
+    assert correlation_of_distances(np.r_[x, gap, 5], np.r_[x**2, 7, gap]) == correlation_of_distances(x, x**2)
+    assert np.isnan(correlation_of_distances(x, np.zeros_like(x)))
 
 
 @given(SESSIONS, st.sampled_from(BASELINES), st.integers(1, 12), st.integers(0, 99))

@@ -1,7 +1,7 @@
 """What an hour of dependence costs: `python -m tests.benchmarks.mutual_information` measures this alone.
 
 One variable against eleven, each with 3,600 points (an hour at 1 s), 21 lags and 999 surrogates, by the
-default estimator; the start of Python and the import of scipy and dcor are part of it.
+default estimator; the start of Python and the import of scipy are part of it.
 """
 
 from __future__ import annotations

@@ -1,46 +1,21 @@
 """Rank correlation, distance correlation, and mutual information from nearest neighbours.
 
 Nearest neighbours need no bins: Kraskov, Stögbauer and Grassberger (2004).
-
-dcor compiles with numba. By default, numba caches the compiled code beside dcor's files. Two programs that
-compile at the same time leave a cache that can never be loaded; and two unused functions are compiled and
-cached again by each program, since their keys are random (seconds and a megabyte each time). Therefore:
-
-- compiled code goes into a separate folder, which gets its final name when it is complete; a program that
-  finds this name writes nothing into the folder;
-- such a program lets numba compile the remaining functions without optimisation, which takes a fifth of the
-  time and does not affect the functions in use.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import stat
-import sys
-import tempfile
-import warnings
-from contextlib import contextmanager, suppress
-from functools import cache as once
-from importlib import import_module
-from importlib.metadata import version
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import spearmanr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from multitracer.tables import Array, Numbers
 
-    from multitracer.tables import Array
-
-    Correlation = Callable[[Array, Array], float]
-
-for needed in ("sklearn", "dcor"):  # imported where they are called: that takes longer than all the rest
-    if find_spec(needed) is None:
-        raise ModuleNotFoundError(f"{needed} is not installed", name=needed)
+if find_spec("sklearn") is None:  # imported where it is called: that takes longer than all the rest
+    raise ModuleNotFoundError("sklearn is not installed", name="sklearn")
 
 
 def rank_correlation(x: Array, y: Array) -> float:
@@ -53,10 +28,74 @@ def correlation_of_distances(x: Array, y: Array) -> float:
     """Return the distance correlation of the points that both series have; NaN if a series is constant.
 
     Szekely, Rizzo and Bakirov (2007), Annals of Statistics 35: it is 0 only for independent series, for any
-    kind of dependence. The algorithm takes time n log n (Huo and Szekely 2016).
+    kind of dependence. The sums over all pairs of points take time n log n (Huo and Szekely 2016).
     """
     pair = _varying_pair(x, y)
-    return float("nan") if pair is None else float(distance_correlation()(*pair))
+    if pair is None:
+        return float("nan")
+    x, y = (values - values.mean() for values in pair)
+    n, of_x, of_y = len(x), _distances(x), _distances(y)
+    variance_x = _squared_covariance(2 * n * float(x @ x), of_x, of_x)
+    variance_y = _squared_covariance(2 * n * float(y @ y), of_y, of_y)
+    covariance = max(_squared_covariance(_products_of_distances(x, y), of_x, of_y), 0.0)  # rounding
+    return float(np.sqrt(covariance / np.sqrt(variance_x * variance_y)))
+
+
+def _squared_covariance(products: float, of_x: Array, of_y: Array) -> float:
+    """Return the squared distance covariance.
+
+    Parameters
+    ----------
+    products : float
+        Sum of |x_i - x_j| |y_i - y_j| over all ordered pairs of points.
+    of_x, of_y : ndarray of float64, shape (n_points,)
+        For each point, the sum of its distances to all points.
+    """
+    n = len(of_x)
+    return products / n**2 - 2 * float(of_x @ of_y) / n**3 + float(of_x.sum() * of_y.sum()) / n**4
+
+
+def _distances(values: Array) -> Array:
+    """Return, for each value, the sum of its distances to all values."""
+    order = np.argsort(values)
+    ordered = values[order]
+    distances = np.empty_like(values)
+    below = np.cumsum(ordered) - ordered
+    distances[order] = (2 * np.arange(len(values)) - len(values)) * ordered + ordered.sum() - 2 * below
+    return distances
+
+
+def _products_of_distances(x: Array, y: Array) -> float:
+    """Return the sum of |x_i - x_j| |y_i - y_j| over all ordered pairs of points of two centred series.
+
+    Without absolute values the sum would be 2 n (x @ y). A pair whose y falls where its x rises counts with the
+    wrong sign there, so that the sum is twice that of the concordant pairs alone, minus it.
+    """
+    by_x = np.argsort(x)
+    x, y = x[by_x], y[by_x]
+    return 4 * _concordant(x, y) - 2 * len(x) * float(x @ y)
+
+
+def _concordant(x: Array, y: Array) -> float:
+    """Return the sum of (x_j - x_i) (y_j - y_i) over all i < j where y_i < y_j; x ascends.
+
+    As in a merge sort, each pair is in exactly one step in the two halves of one block. Within a block, points are
+    in the order of y: running sums over the points of the first half meet each point of the second half.
+    """
+    size = 1 << (len(x) - 1).bit_length()
+    terms = np.zeros((4, size))  # a point that only fills up has zeros
+    terms[:, : len(x)] = np.ones_like(x), x, y, x * y
+    points: Numbers = np.append(np.argsort(y, kind="stable"), np.arange(len(x), size))
+    total = 0.0
+    while size > 1:
+        half = size // 2
+        of_points, is_second = terms[:, points].reshape(4, -1, size), (points & half) > 0
+        n, sum_x, sum_y, sum_xy = np.cumsum(of_points * ~is_second.reshape(-1, size), axis=-1)
+        one, each_x, each_y, each_xy = of_points * is_second.reshape(-1, size)
+        total += float(np.sum(each_xy * n - each_x * sum_y - each_y * sum_x + one * sum_xy))
+        halves = points[~is_second].reshape(-1, half), points[is_second].reshape(-1, half)
+        points, size = np.stack(halves, axis=1).ravel(), half
+    return total
 
 
 def _varying_pair(x: Array, y: Array) -> tuple[Array, Array] | None:
@@ -92,94 +131,3 @@ def linfoot(information: Array) -> Array:
     """
     value: Array = np.sqrt(-np.expm1(-2 * np.asarray(information)))
     return value
-
-
-_MODE = 0o700  # of a folder that only the user can write to or read
-
-
-@once
-def distance_correlation() -> Correlation:
-    """Return the function of the package dcor; its first use on a machine compiles it for half a minute."""
-    if "dcor" not in sys.modules:
-        kept = _folder()
-        if kept is not None and _is_own(kept):
-            _imported(NUMBA_CACHE_DIR=str(kept), NUMBA_OPT="0")
-        else:
-            _compile_into(kept)
-    function: Correlation = import_module("dcor").distance_correlation
-    return function
-
-
-def _compile_into(kept: Path | None) -> None:
-    """Compile dcor's functions in a new folder, then rename the folder to `kept`.
-
-    It is not renamed if another program has created `kept` before, or if the file system does not allow it.
-    """
-    with _new_folder(kept) as made:
-        _imported(NUMBA_CACHE_DIR=str(made))
-        some = np.arange(9.0)
-        import_module("dcor").distance_correlation(some, some)
-        if kept is not None:
-            with suppress(OSError):  # another program was faster, or the folder is on another disk
-                made.rename(kept)
-
-
-@contextmanager
-def _new_folder(kept: Path | None) -> Iterator[Path]:
-    """Create a temporary folder beside `kept` (or in the temporary directory), and remove it at the end."""
-    place = None
-    if kept is not None:
-        with suppress(OSError):
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            place = kept.parent if os.access(kept.parent, os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=place, prefix="new-") as name:
-        made = Path(name) / "compiled"
-        made.mkdir(mode=_MODE)
-        yield made
-
-
-def _is_own(folder: Path) -> bool:
-    """Return whether the folder exists and only this user can write to it; code is loaded from it."""
-    try:
-        status = folder.lstat()
-    except OSError:
-        return False
-    is_closed = status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) == _MODE
-    return stat.S_ISDIR(status.st_mode) and is_closed
-
-
-def _imported(**variables: str) -> None:
-    """Import dcor with these environment variables set for numba."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "Cannot cache": what is not called need not be kept
-            import_module("numba").config.reload_config()
-            import_module("dcor")
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-        import_module("numba").config.reload_config()
-
-
-def _folder() -> Path | None:
-    """Return the folder of the compiled code; None without a home directory.
-
-    Its name depends on the versions of dcor, numba and Python, and on the processor.
-    """
-    spec = find_spec("dcor")
-    origin = Path(spec.origin if spec and spec.origin else "")
-    llvm = import_module("llvmlite.binding")
-    known = (
-        str(origin), origin.stat().st_mtime_ns, version("dcor"), version("numba"), sys.version,
-        llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(),
-    )  # fmt: skip
-    try:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    except RuntimeError:
-        return None
-    return cache / "multitracer" / "dcor" / hashlib.sha256(repr(known).encode()).hexdigest()[:16]
