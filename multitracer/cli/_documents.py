@@ -11,6 +11,8 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from multitracer.analysis.not_tcp import content_records, tunnel_records
 from multitracer.schemas.tcp import GoodputBy, Initiator, RoundTrips, Vantage
 from multitracer.tables import NA, NOT_A_TIME
@@ -18,7 +20,7 @@ from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 from multitracer.words import count, duration, no_formula, portable, rate, share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import TextIO
 
     from multitracer.captured import SourceFile
@@ -101,15 +103,31 @@ def write_json(
     stream.write(f'"multipath": {_json(related)},\n')
     stream.writelines(f"{_json(name)}: {_json(value)},\n" for name, value in further.items())
     stream.write('"connections": [')
-    separator = "\n"
+    separator, between = "\n", _json_record().split('"%s"')
     for capture, numbers in chosen:
-        for record in connection_records(capture, numbers, uses):
-            stream.write(separator + _json(record))
+        for begin, end in _chunks(capture, numbers):
+            columns = list(_columns(capture, begin, end, uses).values())
+            stream.write(separator + _rows(columns, _json_texts, between, ",\n"))
             separator = ",\n"
     stream.write("\n]}\n")
 
 
 _json = json.JSONEncoder(allow_nan=False).encode
+
+
+def _json_texts(column: Sequence[Cell]) -> Sequence[object]:
+    """Return the text of each cell of a column in JSON."""
+    if str in set(map(type, column)):
+        texts = {cell: _json(cell) for cell in set(column)}
+        return [texts[cell] for cell in column]
+    return _json(column)[1:-1].split(", ")
+
+
+def _json_record() -> str:
+    """Return the record of a connection with "%s" in the place of each cell, in the order of `_columns`."""
+    rtt = dict.fromkeys(RTT_KEYS, "%s")
+    way = dict.fromkeys(DIRECTION_KEYS, "%s") | {"rtt_ms": rtt} | dict.fromkeys(_FURTHER, "%s")
+    return _json(dict.fromkeys(CONNECTION_KEYS, "%s") | dict.fromkeys(WAYS, way))
 
 
 def _link_uses(recording: Recording) -> LinkUses:
@@ -137,33 +155,56 @@ def write_csv(stream: TextIO, recording: Recording, chosen: Chosen) -> None:
     stream.write(",".join([*CONNECTION_KEYS, *(f"{way}_{key}" for way in WAYS for key in _WAY_KEYS)]) + "\n")
     for capture, numbers in chosen:
         for begin, end in _chunks(capture, numbers):
-            _write_rows(stream, list(_columns(capture, begin, end, uses).values()))
+            columns = list(_columns(capture, begin, end, uses).values())
+            stream.write(_csv_rows(columns))
 
 
-def _write_rows(stream: TextIO, columns: list[list[Cell]]) -> None:
-    """Write rows as CSV, by a template that holds the columns in which all rows have the same value.
+def _csv_rows(columns: list[list[Cell]]) -> str:
+    return _rows(columns, _csv_texts, ["", *"," * (len(columns) - 1), ""], "\n") + "\n"
+
+
+def _rows(
+    columns: list[list[Cell]],
+    texts: Callable[[Sequence[Cell]], Sequence[object]],
+    between: Sequence[str],
+    separator: str,
+) -> str:
+    """Return rows as text, by a template that holds the columns in which all rows have the same value.
 
     Of a million connections of one packet each, most columns are such. What follows the last other column is the same
     in all rows, and joins them: a template costs by its length.
+
+    Parameters
+    ----------
+    columns : list of list
+    texts : callable
+        Returns the texts of cells; numbers whose text is that of `str` may remain numbers.
+    between : sequence of str
+        What is before the first column, between two, and after the last one.
+    separator : str
+        What is between two rows.
     """
-    template: list[str] = []
-    varying: list[list[Cell]] = []
+    template = [between[0].replace("%", "%%")]
+    varying: list[Sequence[object]] = []
     width = 0  # of the template, up to the last column that varies
-    for column in columns:
+    for column, after in zip(columns, between[1:], strict=True):
         if column.count(column[0]) == len(column):
-            template.append(_csv_text(column[0]).replace("%", "%%"))
-            continue
-        template.append("%s")
-        width = len(template)
-        if not set(map(type, column)) <= _WRITTEN_AS_THEY_ARE:
-            texts = {cell: _csv_text(cell) for cell in set(column)}
-            varying.append([texts[cell] for cell in column])
+            template.append(str(*texts(column[:1])).replace("%", "%%"))
         else:
-            varying.append(column)
-    line = ",".join(template[:width])
-    end = ("," if width else "") + ",".join(template[width:]).replace("%%", "%") if width < len(template) else ""
+            template.append("%s")
+            width = len(template)
+            varying.append(texts(column))
+        template.append(after.replace("%", "%%"))
+    line, end = "".join(template[:width]), "".join(template[width:]).replace("%%", "%")
     rows = map(line.__mod__, zip(*varying, strict=True)) if varying else [""] * len(columns[0])
-    stream.write(f"{end}\n".join(rows) + f"{end}\n")
+    return f"{end}{separator}".join(rows) + end
+
+
+def _csv_texts(column: Sequence[Cell]) -> Sequence[object]:
+    if set(map(type, column)) <= _WRITTEN_AS_THEY_ARE:
+        return column
+    texts = {cell: _csv_text(cell) for cell in set(column)}
+    return [texts[cell] for cell in column]
 
 
 def _csv_text(cell: Cell) -> str:
@@ -188,24 +229,6 @@ def file_record(file: SourceFile) -> Document:
         "contents": list(content_records(file)) if file.contents else [],
         "duplicates": None if file.duplicates is None else asdict(file.duplicates),
     }
-
-
-def connection_records(capture: Capture, numbers: list[int] | None, uses: LinkUses) -> Iterator[Document]:
-    """Yield a record for each connection of a capture, or only for those with these numbers."""
-    for begin, end in _chunks(capture, numbers):
-        columns = _columns(capture, begin, end, uses)
-        first = zip(*(columns[key] for key in CONNECTION_KEYS), strict=True)
-        ways = [zip(*(columns[f"{way}_{key}"] for key in _WAY_KEYS), strict=True) for way in WAYS]
-        for row, *cells in zip(first, *ways, strict=True):
-            yield dict(zip(CONNECTION_KEYS, row, strict=True)) | dict(zip(WAYS, map(_direction, cells), strict=True))
-
-
-def _direction(cells: tuple[Cell, ...]) -> Document:
-    """Return the record of a direction, whose round-trip times are a record of their own."""
-    before, after = len(DIRECTION_KEYS), len(DIRECTION_KEYS) + len(RTT_KEYS)
-    record: Document = dict(zip(DIRECTION_KEYS, cells[:before], strict=True))
-    record["rtt_ms"] = dict(zip(RTT_KEYS, cells[before:after], strict=True))
-    return record | dict(zip(_FURTHER, cells[after:], strict=True))
 
 
 def _chunks(capture: Capture, numbers: list[int] | None) -> Iterator[tuple[int, int]]:
@@ -265,7 +288,7 @@ def _of_direction(values: Mapping[str, Array]) -> dict[str, list[Cell]]:
     columns["window_scale"] = _cells(values["window_scale"], _known)
     columns["rtt_ms_count"] = _cells(values["rtt_count"])
     for name in _RTT:
-        columns[f"rtt_ms_{name}"] = _where(is_timed, values[f"rtt_{name}_ns"], _milliseconds)
+        columns[f"rtt_ms_{name}"] = _milliseconds(is_timed, values[f"rtt_{name}_ns"])
     columns["rtt_absent"] = _cells(absent, lambda code: RoundTrips(code).words if code else None)
     columns["goodput_bps"] = _where(is_known, values["goodput_bytes_per_s"], _bits)
     columns["goodput_s"] = _where(is_known, values["goodput_ns"], lambda ns: ns / NS_PER_S)
@@ -303,10 +326,16 @@ def _known(value: int) -> int | None:
     return None if value == NA else value
 
 
-def _milliseconds(duration_ns: float) -> float | None:
-    if duration_ns == NOT_A_TIME or math.isnan(duration_ns):
-        return None
-    return round(duration_ns / NS_PER_MS, 6)
+def _milliseconds(known: list[bool], durations_ns: Array) -> list[Cell]:
+    """Return durations in milliseconds, to the nanosecond; None where they are unknown."""
+    cells: list[Cell] = (durations_ns / NS_PER_MS).tolist()
+    absent = ~np.array(known) | np.isnan(durations_ns) | (durations_ns == NOT_A_TIME)
+    for row in np.flatnonzero(absent).tolist():
+        cells[row] = None
+    fraction = ~absent & (durations_ns != np.rint(durations_ns))  # n / 10^6 is rounded already
+    for row in np.flatnonzero(fraction).tolist():
+        cells[row] = round(durations_ns[row].item() / NS_PER_MS, 6)
+    return cells
 
 
 def show_fairness(sheet: Page, recording: Recording) -> None:

@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 
 from multitracer.cli import _documents
-from multitracer.cli._documents import _write_rows, write_csv
+from multitracer.cli._documents import _csv_rows, write_csv
 from multitracer.recording.read import Need, read
 from tests.benchmarks.growth import write_order
 from tests.cli.program import COMMAND, ENVIRONMENT, ROOT, analyze, call
@@ -265,6 +265,16 @@ def test_csv_writes_control_characters_out(tmp_path: Path) -> None:
     assert "\x1b" not in shown
 
 
+def test_any_name_of_a_file_is_text_in_json(tmp_path: Path) -> None:
+    """Records are written by a template, whose place holders a name must not contain."""
+    names = ['100 %s, "a"', "b", "%"]
+    paths = [write_conversations(tmp_path / f"{name}.pcap", Conversation(sport=i)) for i, name in enumerate(names, 1)]
+    document = analyze(*paths)
+    assert [Path(each["file"]).stem for each in document["connections"]] == names
+    assert [each["sport"] for each in document["connections"]] == [1, 2, 3]
+    jsonschema.validate(document, closed(SCHEMA))
+
+
 def test_csv_of_many_connections_is_written_by_columns(tmp_path: Path) -> None:
     """A function for each cell took 25 s for a million connections of one packet, in which most cells are equal."""
     write_order(str(tmp_path / "a.pcap"), "all_different", 10_000)
@@ -292,10 +302,9 @@ def test_csv_of_many_connections_is_written_by_columns(tmp_path: Path) -> None:
 
 
 def test_a_cell_of_csv_is_quoted_and_runs_no_formula() -> None:
-    written = io.StringIO()
     names: list[int | float | str | None] = ["=1+1", 'a "b", c', "100 %", None]
-    _write_rows(written, [[1, 2, 3, 4], names, [True] * 4, [0.1, None, 1e-9, 5.0], ["50 %, a"] * 4])
-    assert list(csv.reader(io.StringIO(written.getvalue()))) == [
+    written = _csv_rows([[1, 2, 3, 4], names, [True] * 4, [0.1, None, 1e-9, 5.0], ["50 %, a"] * 4])
+    assert list(csv.reader(io.StringIO(written))) == [
         ["1", "'=1+1", "True", "0.1", "50 %, a"], ["2", 'a "b", c', "True", "", "50 %, a"],
         ["3", "100 %", "True", "1e-09", "50 %, a"], ["4", "", "True", "5.0", "50 %, a"],
     ]  # fmt: skip
