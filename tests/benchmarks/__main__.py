@@ -31,13 +31,12 @@ on
 
 def captures(*, quick: bool) -> goals.Captures:
     """Return the inputs; record what is missing."""
-    full, headers, bulk = (
-        record.recorded(_tenth(recipe) if quick else recipe) for recipe in (record.FULL, record.HEADERS, record.BULK)
-    )
+    recipes = (record.FULL, record.HEADERS, record.BULK, record.TRANSFER, record.MANY)
+    full, headers, bulk, transfer, many = (record.recorded(_tenth(each) if quick else each) for each in recipes)
     prefix = "quick_" if quick else ""
     cuts = {n: record.first_packets(headers, c, prefix + n) for n, c in record.CUTS.items()}
     merged = record.merged([full, headers, bulk], f"{prefix}merged")
-    return goals.Captures(full=full, headers=headers, bulk=bulk, merged=merged, **cuts)
+    return goals.Captures(full=full, headers=headers, bulk=bulk, merged=merged, transfer=transfer, many=many, **cuts)
 
 
 def _tenth(recipe: record.Recipe) -> record.Recipe:
@@ -89,7 +88,7 @@ def radio_context(inputs: goals.Captures) -> str:
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     sizes = (
         f"{c.stem} {goals.packets(c):,} packets, {c.stat().st_size / 1e6:.0f} MB"
-        for c in (inputs.full, inputs.headers, inputs.bulk, inputs.merged)
+        for c in (inputs.full, inputs.headers, inputs.bulk, inputs.merged, inputs.transfer, inputs.many)
     )
     machine = f"{os.cpu_count()} cores of {cpu[1] if cpu else platform.machine()}, {memory_gib:.0f} GiB"
     kernel = f"Linux {platform.release().partition('-')[0]}"

@@ -25,6 +25,8 @@ class Captures:
     headers: Path
     bulk: Path
     merged: Path
+    transfer: Path
+    many: Path
     first_1m: Path
     first_100k: Path
     first_10k: Path

@@ -40,6 +40,8 @@ class Recipe:
 FULL = Recipe("full", 600, 1_110_000_000, "400mbit", 5201, snap_length=262_144)
 HEADERS = Recipe("headers", 2000, 5_800_000_000, "800mbit", 5202)
 BULK = Recipe("bulk", 1, 2_760_000_000, "700mbit", 5203, latency="40ms")
+TRANSFER = Recipe("transfer", 1, 2_000_000_000, "700mbit", 5204, snap_length=262_144, latency="40ms")
+MANY = Recipe("many", 6147, 1_500_000_000, "800mbit", 5205)
 
 
 def recorded(recipe: Recipe, *, folder: Path = BENCH) -> Path:
@@ -141,7 +143,7 @@ def _complete(path: Path, *argv: str) -> None:
 
 def main() -> None:
     """Record everything that is missing."""
-    full, headers, bulk = (recorded(recipe) for recipe in (FULL, HEADERS, BULK))
+    full, headers, bulk, _, _ = (recorded(recipe) for recipe in (FULL, HEADERS, BULK, TRANSFER, MANY))
     for name, count in CUTS.items():
         first_packets(headers, count, name)
     merged([full, headers, bulk], "merged")
