@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum, IntFlag
+from functools import lru_cache
 
 
 class RetransmissionCause(IntEnum):
@@ -95,6 +96,7 @@ def word(value: RetransmissionCause | Necessity) -> str:
     return value.name.lower().replace("_", "-")
 
 
+@lru_cache(maxsize=1024)  # thousands of retransmissions have some tens of values
 def evidence_words(bits: int) -> str:
     """Return evidence in the form used in files: words joined by `+`, such as `eifel+silence`."""
     return "+".join(str(e.name).lower().replace("_", "-") for e in VerdictEvidence if bits & e)
