@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         read_flow,
     )
     from parsers._contents import contents_of
-    from parsers._forced import force_reading, forced_reading, forced_zone_name, zone_of
+    from parsers._forced import date_of, force_reading, forced_reading, forced_times, zone_of
     from parsers._format import HEAD_BYTES, Format, Match
     from parsers._ip_packets import (
         IpPacket,
@@ -53,11 +53,12 @@ __all__ = [
     "bundled_maps",
     "check_memory",
     "contents_of",
+    "date_of",
     "detect",
     "first_packet_ns",
     "force_reading",
     "forced_reading",
-    "forced_zone_name",
+    "forced_times",
     "formats",
     "installed",
     "is_map",
@@ -93,8 +94,9 @@ _LAZY = {
     "detect": "parsers._read",
     "first_packet_ns": "parsers._chunks",
     "force_reading": "parsers._forced",
+    "date_of": "parsers._forced",
     "forced_reading": "parsers._forced",
-    "forced_zone_name": "parsers._forced",
+    "forced_times": "parsers._forced",
     "formats": "parsers._registry",
     "installed": "parsers._registry",
     "is_map": "parsers._stream",

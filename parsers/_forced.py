@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from datetime import UTC, timedelta, timezone, tzinfo
+from datetime import UTC, date, timedelta, timezone, tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ def force_reading(**choices: object) -> Iterator[None]:
         ``time_unit``: unit of the time stamps of pcap and pcapng, one of "s", "ms", "us", "ns"; ``decap``: False
         counts the packets of tunnels as they are, and does not read what is inside them; ``keep_duplicates``: True
         keeps the copies of packets that were captured more than once; ``zone``: time zone of times of logs that name
-        none (`zone_of`).
+        none (`zone_of`); ``date``: date of the first time of logs that give none (`date_of`).
     """
     held = forced_reading() | choices
     FORCED.append(held)
@@ -66,17 +66,43 @@ def zone_of(text: str) -> tzinfo:
         raise ValueError(f"{text!r} is not a time zone; write UTC, +01:00, or a name such as Europe/Berlin") from error
 
 
+@lru_cache(maxsize=64)
+def date_of(text: str) -> date:
+    """Return the date that a text names, as 2026-11-30.
+
+    Raises
+    ------
+    ValueError
+        If it names none after 1970.
+    """
+    try:
+        stated = date.fromisoformat(text)
+    except ValueError:
+        stated = None
+    if stated is None or not 1970 <= stated.year <= _LAST_YEAR:
+        raise ValueError(f"{text!r} is not a date; write YEAR-MONTH-DAY, such as 2026-11-30")
+    return stated
+
+
+def forced_date() -> date | None:
+    """Return the date of the first time of logs that give none, as far as the user or the manifest states one."""
+    text = forced_times().get("date")
+    return None if text is None else date_of(text)
+
+
 def forced_zone() -> tzinfo | None:
     """Return the time zone of times that name none, as far as the user or the manifest states one."""
-    name = forced_zone_name()
+    name = forced_times().get("zone")
     return None if name is None else zone_of(name)
 
 
-def forced_zone_name() -> str | None:
-    """Return the name of the time zone of times that name none; None if nobody states one."""
-    zone = forced_reading().get("zone")
-    return zone if isinstance(zone, str) else None
+def forced_times() -> dict[str, str]:
+    """Return the zone and the date of times that name none, as far as somebody states them, by `zone` and `date`."""
+    forced = forced_reading()
+    return {name: text for name in ("zone", "date") if isinstance(text := forced.get(name), str)}
 
 
 _OFFSET = re.compile(r"([+-])([01]\d):([0-5]\d)")
 """Offset from UTC in hours and minutes; zones lie at most 14 h away."""
+_LAST_YEAR = 2200
+"""Times are int64 nanoseconds since 1970, which end in 2262."""

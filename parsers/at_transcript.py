@@ -19,9 +19,10 @@ from multitracer.protocols.modem.grammar import is_final, prefixed
 from multitracer.schemas.radio import RADIO
 from multitracer.tables import NA
 from multitracer.words import count
+from parsers._forced import forced_date
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
-from parsers._text.lines import DateLine, LogLines, date_line
+from parsers._text.lines import NO_YEAR, DateLine, LogLines, date_line
 from parsers._text.mapped_log import name_legs
 
 if TYPE_CHECKING:
@@ -65,7 +66,6 @@ _INNER = re.compile(
 )
 """A time within what stands before a message: year, month and day if given, clock, fraction, zone."""
 _SYSLOG = re.compile(r"([A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d(?:\.\d{1,9})?) (?!\d{4}\b)")
-_NO_YEAR = "the year is not given, so the times are read as of 1970"
 
 
 class AtMessages:
@@ -138,9 +138,11 @@ def _stamp(text: str) -> DateLine | None:
         rest = text[own.end() :].strip()
         return DateLine(epoch.time_ns, epoch.resolution_ns, rest)
     if syslog:
-        dated = date_line(f"{syslog[1]} UTC 1970")
+        stated = forced_date()
+        dated = date_line(f"{syslog[1]} UTC {1970 if stated is None else stated.year}")
         if dated is not None:
-            return DateLine(dated.time_ns, dated.resolution_ns, text[syslog.end() :].strip(), _NO_YEAR)
+            caveat = NO_YEAR if stated is None else None
+            return DateLine(dated.time_ns, dated.resolution_ns, text[syslog.end() :].strip(), caveat)
     return stamp or _inner_stamp(text)
 
 

@@ -7,7 +7,7 @@ is that of the receiver; if the log contains no date, fixes have no time. Text a
 from __future__ import annotations
 
 import re
-from datetime import UTC
+from datetime import UTC, date
 from typing import BinaryIO
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from multitracer.errors import FormatError
 from multitracer.protocols.position import DAY_NS, Epochs, NmeaError, sentence
 from multitracer.tables import NOT_A_TIME, Table
+from parsers._forced import forced_date
 from parsers._format import Format, Match
 from parsers._text.collector_log import Positions
 from parsers._text.lines import LogLines
@@ -23,6 +24,7 @@ from parsers._text.times import time_ns
 _BEGIN = re.compile(rb"(?<!\")(\$[A-Z]{2}[A-Z0-9]{3,8},[^*$\r\n]{0,240}\*[0-9A-Fa-f]{2})")
 _STAMP = re.compile(r"[^\d$]{0,3}(?:(?P<date>\d{4}-\d\d-\d\d)[T _](?P<time>\d\d:\d\d:\d\d)|(?P<epoch>1[0-9]{9})(?!\d))")
 """A date and time, or seconds since 1970, in front of a sentence."""
+_DAY_OF_1970 = date(1970, 1, 1).toordinal()
 _SAME_DEG = 1e-5
 """Distance of two positions that are one, a metre: sentences of one fix have different numbers of decimals."""
 _REPORT = re.compile(rb'^[^#\n]{0,60}\{ ?"class": ?"[A-Z]', re.MULTILINE)
@@ -50,7 +52,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         If the log contains no sentence.
     """
     lines, epochs, log = LogLines(stream), Epochs(), Positions("nmea")
-    sentences = 0
+    sentences, stated = 0, forced_date()
     for text in lines:
         try:
             kind, fields = sentence(text[max(text.rfind("$"), 0) :])
@@ -61,14 +63,15 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         sentences += 1
         log.take(epochs.take(kind, fields, line=lines.number))
         if log.dates.stamped is None and not log.dates.is_known and (tod_ns := epochs.tod_ns) is not None:
-            log.dates.stamped = _stamped(text, tod_ns)
+            day = None if stated is None else (stated.toordinal() - _DAY_OF_1970, tod_ns)
+            log.dates.stamped = day or _stamped(text, tod_ns)
     log.finish(epochs)
     if not sentences:
         raise FormatError(path, "the file contains no NMEA 0183 sentence with a valid checksum")
-    if log.dates.is_stamped:
+    if log.dates.is_stamped and stated is None:
         lines.warn("no NMEA sentence contains the date: it is taken from the time stamps before the sentences")
     if len(log.rows) and not log.dates.is_known:
-        lines.warn("no NMEA sentence contains the date, so the positions have no times")
+        lines.warn("no NMEA sentence contains the date, so the positions have no times (--date gives it)")
     missing = log.nowhere.note(lines)
     provenance = lines.provenance(path, FORMAT.name, sentences=sentences, missing=missing)
     return {"position": _joined(log.rows.table(provenance))}

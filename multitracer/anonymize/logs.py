@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import itertools
 import json
+import re
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import PurePath
@@ -20,8 +22,10 @@ from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlp import is_information
 from multitracer.schemas.radio import POSITION, RADIO
 from multitracer.schemas.signalling import HANDOVERS, SIGNALLING
+from multitracer.schemas.transactions import LABEL, TRANSACTIONS
 from multitracer.words import count
 from parsers._signalling.gsmtap import gsmtap_datagram
+from parsers._text.times import decimal_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +40,10 @@ _PACKED = (".gz", ".zst", ".xz", ".bz2")
 _ROUTE_COLUMNS = ("heading_deg", "altitude_m")
 """Columns that, with the speed, would reveal the driven route."""
 _CELL_COLUMNS = ("cell_id", "area_code", "physical_cell_id")
+_CELL_NAMES = {"cell ": "cell_id", "PCI ": "physical_cell_id"}
+_CELL = re.compile(r"^(cell |PCI )(\d{1,20})")
+"""Name of a cell in a transaction (`multitracer.readings.cell_words`); a channel alone names no cell."""
+_TEXTS = frozenset(column.name for column in TRANSACTIONS if column.dtype.startswith("U"))
 _SIDES = ("", "source_", "target_")
 """Prefixes of cell columns: none in a reading or message; source or target cell in a handover."""
 TABLES = "tables"
@@ -196,6 +204,36 @@ def position(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
     table = _rounded(_tables(path, POSITION.name)[POSITION.name])
     why = f"{_ROUNDED}{_zone_words(table)}"
     return Written(_as_csv(table, pseudonyms, into, f"{_stem(path)}.csv.gz"), why)
+
+
+def transactions(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
+    """Write the transactions of a measurement under the name that readers know, without what names a place or a cell.
+
+    The labels stay; a cell that its column cannot hold, and a line that is no transaction, are left out.
+    """
+    rows = csv.reader(parsers.read_lines(path))
+    header = next(rows, [])
+    with (into / path.name).open("w", newline="") as stream:
+        copied = csv.writer(stream, lineterminator="\n")
+        copied.writerow(header)
+        for row in rows:
+            if len(row) == len(header):
+                copied.writerow(_of_transaction(*each, pseudonyms) for each in zip(header, row, strict=True))
+    return Written(path.name, f"positions {_ROUNDED.partition(',')[0]}, pseudonyms of cells; the labels are copied")
+
+
+def _of_transaction(name: str, text: str, pseudonyms: Pseudonyms) -> str:
+    """Return a cell of transactions.csv for the copy."""
+    if name.startswith(LABEL) or not text:
+        return text
+    if name == "cell":
+        return _CELL.sub(lambda match: f"{match[1]}{pseudonyms.of_cell(_CELL_NAMES[match[1]], int(match[2]))}", text)
+    if name in _TEXTS:
+        return pseudonyms.in_words(text)
+    number = decimal_of(text)
+    if number is None:
+        return ""
+    return str(round(number, _POSITION_DIGITS)) if name in ("lat_deg", "lon_deg") else text
 
 
 def _rounded(table: Table) -> Table:

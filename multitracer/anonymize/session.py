@@ -9,6 +9,7 @@ radio          the readings as a table, cells mapped; raw answers and diagnostic
 signalling     messages and handovers of diagnostic logs and GSMTAP as tables in `tables/`, cells mapped
 position       the fixes as a table, rounded to a hundredth of a degree (about a kilometre), without heading
                and altitude, which with the speed would tell the road
+transactions   transactions.csv with cells mapped and positions rounded, and the manifest of its folder; labels stay
 claps          as they are, their destination mapped
 manifest.json  addresses, names of machines and command lines mapped; labels stay: they are the engineer's own
 file names     addresses and long numbers in them mapped
@@ -19,13 +20,24 @@ anything else  left out, markers too: their notes are free text
 from __future__ import annotations
 
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitracer.anonymize import logs
 from multitracer.anonymize.pseudonyms import Pseudonyms
 from multitracer.errors import InputError, MultiTracerError
-from multitracer.manifest import MANIFEST, CollectorRun, Host, LogFile, Manifest, checksum, write_manifest
+from multitracer.manifest import (
+    MANIFEST,
+    CollectorRun,
+    Host,
+    LogFile,
+    Manifest,
+    Variables,
+    checksum,
+    read_manifest,
+    write_manifest,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,6 +54,7 @@ _WRITERS: dict[str, Writer] = {
     "clock": logs.lines,
     "radio": logs.radio,
     "position": logs.position,
+    "transactions": logs.transactions,
 }
 _OTHER_LINES = ("claps.jsonl", "summary.json", "nstat_before.json", "nstat_after.json")
 
@@ -89,7 +102,12 @@ def anonymize(session: Inputs, into: Path, *, key: bytes | None = None) -> dict[
     left_out = {pseudonyms.in_words(name): why for name, why in left_out_files.items()}
     if others:  # their names may tell whose they are
         left_out["other files"] = f"{len(others)} not copied"
-    write_manifest(into, _manifest(session, into, pseudonyms, left_out))
+    for folder in {path.parent for layer, path in _logs(session) if layer == "transactions"} - {session.folder}:
+        if (own := read_manifest(folder)) is not None:
+            place = into / pseudonyms.in_words(folder.relative_to(session.folder).as_posix())
+            write_manifest(place, _manifest(own, place, pseudonyms, {}))
+    manifest = session.manifest or Manifest(session.name)
+    write_manifest(into, _manifest(manifest, into, pseudonyms, left_out))
     return left_out_files | others
 
 
@@ -132,20 +150,33 @@ def _written(layer: str, path: Path, place: Path, pseudonyms: Pseudonyms) -> log
         return logs.Written("", f"not copied: {error}")
 
 
-def _manifest(session: Inputs, into: Path, pseudonyms: Pseudonyms, left_out_files: dict[str, str]) -> Manifest:
-    """Return the manifest of the copy."""
-    files = [path for path in sorted(into.rglob("*")) if path.is_file()]
-    manifest = session.manifest or Manifest(session.name)
+def _manifest(manifest: Manifest, into: Path, pseudonyms: Pseudonyms, left_out_files: dict[str, str]) -> Manifest:
+    """Return the manifest of the copy, or of a measurement in it."""
+    files = [path for path in sorted(into.rglob("*")) if path.is_file() and path.name != MANIFEST]
     hosts = {name: _host(host, pseudonyms) for name, host in manifest.hosts.items()}
     return Manifest(
         manifest.name,
         manifest.created_ns,
         hosts=hosts,
         collectors=[_run(run, pseudonyms) for run in manifest.collectors],
-        variables=manifest.variables,
+        variables=_variables(manifest.variables, pseudonyms),
         files=[_file(path, into) for path in files],
-        more={**_more(manifest, pseudonyms), "anonymized": left_out_files},
+        more=_more(manifest, pseudonyms) | ({"anonymized": left_out_files} if left_out_files else {}),
     )
+
+
+def _variables(variables: Variables, pseudonyms: Pseudonyms) -> Variables:
+    """Return the variables without the address of the measurement's server; labels stay."""
+    measurement = variables.measurement
+    if measurement is None or measurement.server is None:
+        return variables
+    host, _, port = measurement.server.rpartition(":")
+    try:
+        ip_address(host.strip("[]"))
+        server = pseudonyms.in_words(measurement.server)
+    except ValueError:  # a name, or serial:PATH
+        server = f"{pseudonyms.name(host, kind='server')}:{port}" if port.isdigit() else measurement.server
+    return replace(variables, measurement=replace(measurement, server=server))
 
 
 def _host(host: Host, pseudonyms: Pseudonyms) -> Host:

@@ -43,7 +43,7 @@ _ACCOUNT = (
 )
 
 
-def open(  # noqa: A001  # as in gzip.open
+def open(  # noqa: A001, PLR0913  # as in gzip.open; each is what one log lacks
     *paths: str | os.PathLike[str],
     begin: Time | None = None,
     end: Time | None = None,
@@ -51,6 +51,7 @@ def open(  # noqa: A001  # as in gzip.open
     decap: bool = True,
     keep_duplicates: bool = False,
     zone: str | None = None,
+    date: str | None = None,
 ) -> Session:
     """Read and analyse captures and logs, or a session folder.
 
@@ -74,6 +75,9 @@ def open(  # noqa: A001  # as in gzip.open
     zone : str, optional
         Time zone of times in logs that name none: "UTC", "+01:00" or an IANA name; by default the zone in the
         manifest, else UTC.
+    date : str, optional
+        Date of the first time in logs that name the time of day only, such as "2026-11-30"; by default the date in
+        the manifest, else 1970-01-01.
 
     Returns
     -------
@@ -93,7 +97,7 @@ def open(  # noqa: A001  # as in gzip.open
     is_complete = begin is None and end is None
     need = Need.SEGMENTS if is_complete else Need.PACKETS
     recording = read(
-        *paths, need=need, max_packets=max_packets, decap=decap, keep_duplicates=keep_duplicates, zone=zone
+        *paths, need=need, max_packets=max_packets, decap=decap, keep_duplicates=keep_duplicates, zone=zone, date=date
     )
     session = Session(recording)
     return session if is_complete else session.between(begin, end)

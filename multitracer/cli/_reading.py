@@ -94,6 +94,17 @@ def zone(text: str) -> str:
     return text
 
 
+def date(text: str) -> str:
+    """Return the value of an option that names a date."""
+    from parsers import date_of
+
+    try:
+        date_of(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    return text
+
+
 class InputChoice(NamedTuple):
     """The inputs of a command, and the interval and packets that the user selects."""
 
@@ -134,6 +145,13 @@ FORCING = {
         help="Time zone of times in logs that name none: UTC, an offset (+01:00), or an IANA name (Europe/Berlin). "
         "Default: the zone in the manifest, else UTC.",
     ),
+    "date": click.option(
+        "--date",
+        type=date,
+        metavar="DATE",
+        help="Date (2026-11-30) of the first time in logs that name the time of day only. Default: the date in the "
+        "manifest, else 1970-01-01.",
+    ),
 }
 """Options that say how captures and logs are read, by the name that `parsers.force_reading` knows.
 
@@ -146,7 +164,7 @@ _MAX_MEMORY = click.option(
     help="Use at most N bytes of memory (500M, 2G). Default: four fifths of what is free. A command that needs more "
     "ends with an error.",
 )
-_UNFORCED = {"time_unit": None, "decap": True, "keep_duplicates": False, "zone": None}
+_UNFORCED = {"time_unit": None, "decap": True, "keep_duplicates": False, "zone": None, "date": None}
 """The values that force nothing."""
 
 

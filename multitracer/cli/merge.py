@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from multitracer.cli._options import common_options, examples, named
+from multitracer.cli._reading import date, zone
 
 _Given = click.Path(exists=True, path_type=Path)
 
@@ -16,7 +17,7 @@ _Given = click.Path(exists=True, path_type=Path)
     epilog=examples(
         "multitracer merge mobile-drive fixed-drive -o drive",
         "multitracer merge mobile-drive measured-tcp measured-centauruscomm -o drive",
-        "multitracer merge drive scanner.csv walk.gpx --host phone -o drive-with-phone",
+        "multitracer merge drive scanner.csv walk.gpx --host phone --zone Europe/Berlin -o drive-with-phone",
     ),
 )
 @click.argument("session", type=_Given, metavar="SESSION")
@@ -30,8 +31,21 @@ _Given = click.Path(exists=True, path_type=Path)
     help="Folder of the merged session, which is created.",
 )
 @click.option("--host", metavar="NAME", help="Add LOGs of another device to SESSION, in a folder with this name.")
+@click.option(
+    "--zone",
+    type=zone,
+    metavar="ZONE",
+    help="With --host: time zone of times in LOGs that name none, for the manifest: UTC, an offset (+01:00), or an "
+    "IANA name (Europe/Berlin).",
+)
+@click.option(
+    "--date",
+    type=date,
+    metavar="DATE",
+    help="With --host: date (2026-11-30) of the first time in LOGs that name the time of day only, for the manifest.",
+)
 @common_options
-def command(session: Path, others: tuple[Path, ...], output: str, host: str | None) -> None:
+def command(session: Path, others: tuple[Path, ...], output: str, host: str | None, **stated: str | None) -> None:
     """Merge the recordings of `multitracer capture` at both endpoints, and measurements, into one session.
 
     A folder that `measure run` wrote becomes a folder of the session, with its transactions.csv or its logs.
@@ -46,6 +60,9 @@ def command(session: Path, others: tuple[Path, ...], output: str, host: str | No
     from multitracer.manifest import private_recording
 
     _check_folder(session)
+    times = {name: text for name, text in stated.items() if text is not None}
+    if times and host is None:
+        raise click.UsageError(f"--{next(iter(times))} describes the LOGs of another device, whose name --host gives")
     place = Path(output)
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise InputError(f"{output}: the folder is not empty, and logs are never overwritten; give a new folder")
@@ -55,7 +72,7 @@ def command(session: Path, others: tuple[Path, ...], output: str, host: str | No
         if host is None:
             hosts = _of_both_sides(session, others, folder, name=place.resolve().name)
         else:
-            hosts = _with_logs(session, others, folder, host=host, name=place.resolve().name)
+            hosts = _with_logs(session, others, folder, host=host, name=place.resolve().name, times=times)
     page().line(f"{output}: {', '.join(hosts)}")
 
 
@@ -77,14 +94,16 @@ def _of_both_sides(session: Path, others: tuple[Path, ...], folder: Path, *, nam
     return sorted(path.name for path in folder.iterdir() if path.is_dir())
 
 
-def _with_logs(session: Path, others: tuple[Path, ...], folder: Path, *, host: str, name: str) -> list[str]:
+def _with_logs(
+    session: Path, others: tuple[Path, ...], folder: Path, *, host: str, name: str, times: dict[str, str]
+) -> list[str]:
     from multitracer.recorder.merge import add_logs
 
     logs = list(dict.fromkeys(others))
     for log in logs:
         _check_log(log)
     maps = [path for log in logs if (path := _map_of(log)) is not None and path not in logs]
-    manifest = add_logs(session, [*logs, *maps], folder, host=host, name=name)
+    manifest = add_logs(session, [*logs, *maps], folder, host=host, name=name, times=times)
     _check_read(folder / host, logs)
     return list(manifest.hosts)
 

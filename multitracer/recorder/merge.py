@@ -21,7 +21,7 @@ from multitracer.manifest import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 
@@ -205,7 +205,9 @@ _KEPT_TABLES = "tables"
 """Folder of the tables of `align`; not copied, because they describe the old session."""
 
 
-def add_logs(session: Path, logs: Sequence[Path], into: Path, *, host: str, name: str) -> Manifest:
+def add_logs(
+    session: Path, logs: Sequence[Path], into: Path, *, host: str, name: str, times: Mapping[str, str]
+) -> Manifest:
     """Copy a session and logs of another device into one folder.
 
     Parameters
@@ -220,6 +222,8 @@ def add_logs(session: Path, logs: Sequence[Path], into: Path, *, host: str, name
         The name of the device's folder.
     name : str
         The new session's name, if `session` has no manifest.
+    times : mapping of str to str
+        `zone` and `date` of times in the logs that name none, as far as they are known.
 
     Returns
     -------
@@ -239,7 +243,7 @@ def add_logs(session: Path, logs: Sequence[Path], into: Path, *, host: str, name
     (into / host).mkdir()
     for log in logs:
         shutil.copy2(log, into / host / log.name)
-    manifest.host(host)
+    manifest.host(host).more |= times
     manifest.files += _listed(into, host, [log.name for log in logs])
     write_manifest(into, manifest)
     return manifest

@@ -46,18 +46,21 @@ def far_apart(tables: Mapping[str, Table], files: Iterable[SourceFile]) -> str:
     if apart_ns < _MIN_APART_NS:
         return ""
     side = "before" if before_ns > after_ns else "after"
+    undated = any(table.provenance.get("date") == "unknown" for table in tables.values())
     return (
         f"its times ({moment(min(ends))}) are {_long(apart_ns)} {side} those of the packets "
-        f"({moment(first_ns)}), so nothing of it is at the time of a packet{_why(min(ends), first_ns)}"
+        f"({moment(first_ns)}), so nothing of it is at the time of a packet{_why(min(ends), first_ns, undated=undated)}"
     )
 
 
-def _why(log_ns: int, packets_ns: int) -> str:
+def _why(log_ns: int, packets_ns: int, *, undated: bool) -> str:
+    if undated:
+        return f"; its lines name no date: give that of the first line, such as --date {moment(packets_ns)[:10]}"
     weeks = round((packets_ns - log_ns) / _ROLLOVER_NS)
     if weeks and abs(packets_ns - log_ns - weeks * _ROLLOVER_NS) < 7 * _DAY_NS:
         return "; 1,024 weeks are a rollover of the week number of GPS: correct the dates of the log"
     if log_ns < _NOT_SET_NS:
-        return "; its clock was not set: give the time of its begin, or record a log of the same clock"
+        return "; its clock was not set: record it again, with a clock that is set"
     if packets_ns < _NOT_SET_NS:
         return "; the clock of the capture was not set"
     return "; check whether it belongs to this recording"

@@ -86,6 +86,7 @@ def read(  # noqa: PLR0913  # what a user may choose
     decap: bool = True,
     keep_duplicates: bool = False,
     zone: str | None = None,
+    date: str | None = None,
 ) -> Recording:
     """Read the inputs as one recording, and count the connections of its captures.
 
@@ -118,6 +119,8 @@ def read(  # noqa: PLR0913  # what a user may choose
         Count packets that were captured more than once each time.
     zone : str, optional
         Time zone of times in logs that name none: "UTC", "+01:00" or an IANA name.
+    date : str, optional
+        Date of the first time in logs that name the time of day only: "2026-11-30".
 
     Raises
     ------
@@ -127,7 +130,7 @@ def read(  # noqa: PLR0913  # what a user may choose
     """
     forced: dict[str, object] = {} if decap else {"decap": False}
     forced |= {"keep_duplicates": True} if keep_duplicates else {}
-    forced |= {} if zone is None else {"zone": zone}
+    forced |= {name: text for name, text in (("zone", zone), ("date", date)) if text is not None}
     if forced:
         with parsers.force_reading(**forced):
             return read(*inputs, need=need, only=only, window=window, max_packets=max_packets, progress=progress,

@@ -64,8 +64,8 @@ class Recording:
         Sentences about what was skipped or is unknown; more are added while logs are parsed.
     bounds_ns : (int or None, int or None)
         Bounds to which the captures were cut; None leaves a side open.
-    zone : str or None
-        Time zone of times in its logs that name none, as the user states it.
+    stated : dict
+        What the user states of the times in its logs, as `parsers.force_reading` takes it: `zone` and `date`.
     """
 
     inputs: Inputs
@@ -73,7 +73,7 @@ class Recording:
     sender_point: str | None = None
     notes: list[str] = field(default_factory=list)
     bounds_ns: Bounds = (None, None)
-    zone: str | None = field(default_factory=parsers.forced_zone_name)
+    stated: dict[str, str] = field(default_factory=parsers.forced_times)
     _logs: dict[str, list[ParsedLog]] = field(default_factory=dict, repr=False)
     _losses: dict[str, list[str]] = field(default_factory=dict, repr=False)
     _radio_context: dict[str | None, RadioContext] = field(default_factory=dict, init=False, repr=False)
@@ -173,7 +173,7 @@ class Recording:
                 if log.layer != layer:
                     continue
                 try:
-                    with self.watched([log.path]), self._zone_of(log):
+                    with self.watched([log.path]), self._times_of(log):
                         _, parsed = parsers.read(log.path)
                 except (*UNREADABLE, PreflightError) as error:
                     self.pass_over(error)
@@ -197,19 +197,25 @@ class Recording:
             self.warn_once(sentence)
         return self._logs[layer]
 
-    def _zone_of(self, log: HostLog) -> contextlib.AbstractContextManager[None]:
-        """Return a context in which times of a log without a zone have that of the user, else of the manifest."""
-        zone = self.zone
-        if zone is None and self.manifest is not None:
+    def _times_of(self, log: HostLog) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which times of a log without zone or date have those of the user, else of the manifest.
+
+        The manifest of a session of several hosts can state both for each of them.
+        """
+        stated: dict[str, object] = dict(self.stated)
+        if self.manifest is not None:
             host = self.manifest.hosts.get(log.host)
-            stated = (None if host is None else host.more.get("zone")) or self.manifest.more.get("zone")
-            try:
-                zone = None if stated is None else str(stated)
-                parsers.zone_of(zone or "UTC")
-            except ValueError as error:
-                self.warn_once(f"{self.name}: the time zone in the manifest is not used: {error}")
-                zone = None
-        return contextlib.nullcontext() if zone is None else parsers.force_reading(zone=zone)
+            for name, check in (("zone", parsers.zone_of), ("date", parsers.date_of)):
+                text = (None if host is None else host.more.get(name)) or self.manifest.more.get(name)
+                if name in stated or text is None:
+                    continue
+                try:
+                    check(str(text))
+                    stated[name] = str(text)
+                except ValueError as error:
+                    what = "time zone" if name == "zone" else name
+                    self.warn_once(f"{self.name}: the {what} in the manifest is not used: {error}")
+        return parsers.force_reading(**stated) if stated else contextlib.nullcontext()
 
     def tables(self, layer: str, name: str) -> Iterator[tuple[HostLog, Table]]:
         """Yield a named table of each log of a layer that has it, with the log."""

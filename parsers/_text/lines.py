@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError
-from parsers._forced import forced_zone
+from parsers._forced import forced_date, forced_zone
 from parsers._text.times import EARLIEST_NS, LATEST_NS, MOST, complete, decimal_ns, natural, noted, ns_since_1970, real
 
 if TYPE_CHECKING:
@@ -130,6 +130,7 @@ class LogLines:
             "damaged": self.damage or cut,
             "warnings": [*self._mostly_skipped(), *self.warnings],
             **({"zone": "unknown"} if self.zone_unknown else {}),
+            **({"date": "unknown"} if NO_DATE in self.warnings or NO_YEAR in self.warnings else {}),
             **more,
         }
         return noted(facts, self.impossible)
@@ -218,6 +219,8 @@ _AT_END = tuple(
     re.compile(rf"(?<![^\s,;|@\[(])(?:(?:time|date|at|ts|t|stamp|timestamp)[:=]\s*)?{form}[\])]?\s*$")
     for form in (r"(?P<s>\d{10})(?:[.,](?P<fraction>\d{1,9})|(?P<digits>\d{3}|\d{6}|\d{9}))?", *_FORMS)
 )
+NO_DATE = "the date is not given, so the times are read as of 1970-01-01 (--date gives it)"
+NO_YEAR = "the year is not given, so the times are read as of 1970 (--date gives it)"
 _LONGEST_STAMP = 64
 _AFTER_CLOCK = " \t])|;>"
 """Characters that may follow a time of day in a line that continues."""
@@ -295,16 +298,19 @@ def _date(parts: dict[str, str | None], rest: str) -> DateLine:
     time_ns, caveat = None, None
     try:
         zone, caveat = _zone(parts.get("zone"))
+        stated = None if has_day else forced_date()
+        named = (natural(parts.get("year") or "1970"), _month(parts), natural(parts.get("day") or "1"))
+        year, month, day = named if stated is None else (stated.year, stated.month, stated.day)
         instant = datetime(
-            natural(parts.get("year") or "1970"), _month(parts), natural(parts.get("day") or "1"), _hour(parts),
-            natural(parts["minute"] or "0"), min(natural(parts["second"] or "0"), 59), tzinfo=zone,
+            year, month, day, _hour(parts), natural(parts["minute"] or "0"),
+            min(natural(parts["second"] or "0"), 59), tzinfo=zone,
         )  # fmt: skip
         time_ns = ns_since_1970(instant) + natural(fraction.ljust(9, "0"))
     except (ValueError, OverflowError):
         if not has_day:
             raise ValueError("no time of day") from None
-    if not has_day:
-        caveat = "the date is not given, so the times are read as of 1970-01-01"
+    if not has_day and stated is None:
+        caveat = NO_DATE
     is_possible = time_ns is not None and EARLIEST_NS <= time_ns <= LATEST_NS
     resolution_ns = 10 ** (9 - len(fraction))
     return DateLine(time_ns if is_possible else None, resolution_ns, rest, caveat if is_possible else None, has_day)

@@ -12,10 +12,12 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import multitracer as mt
 import parsers
 from multitracer.anonymize.pseudonyms import Pseudonyms, anonymous
 from multitracer.anonymize.session import anonymize
@@ -273,3 +275,34 @@ def test_a_grandmaster_clock_is_another_one_and_the_same_everywhere() -> None:
     assert mapped.startswith("gmPresent true gmIdentity 02")
     assert not {"3a7f98", "8138a6"} & set(mapped.replace(".", " ").split())
     assert len(mapped) == len(said)
+
+
+def test_transactions_are_in_the_copy_without_place_cell_and_server(sample_session: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(sample_session.parent / "measured-drive", tmp_path / "session")
+    _name_cell_and_server(folder / "tcp-1")
+    call("export", "session", "--anonymize", folder, "-o", tmp_path / "shared")
+    before, after = mt.open(folder).transactions, mt.open(tmp_path / "shared").transactions
+    kept = ["host", "transaction", "size_bytes", "start_ns", "rtt_s", "server_rtt_s", "outcome", "rssi_dbm", "labels"]
+    pd.testing.assert_frame_equal(before[kept], after[kept], check_exact=False, rtol=1e-6)
+    assert (after["lat_deg"].dropna() == after["lat_deg"].dropna().round(2)).all()
+    assert after["lat_deg"].notna().sum() == before["lat_deg"].notna().sum() > 0
+    own = (tmp_path / "shared" / "tcp-1" / "manifest.json").read_text()
+    assert "measure.example.org" not in own
+    assert '"recorded_at": "mobile"' in own
+    told = (tmp_path / "shared" / "tcp-1" / "transactions.csv").read_text()
+    assert "27447297" not in told
+    assert "10.77.0.1" not in told
+    assert told.count("cell ") == 1
+    manifest = read_manifest(tmp_path / "shared")
+    assert manifest is not None
+    assert list(changed_files(tmp_path / "shared", manifest)) == []
+
+
+def _name_cell_and_server(measurement: Path) -> None:
+    """Let a measurement name a cell, a server by its name, and an address in an error."""
+    manifest = json.loads((measurement / "manifest.json").read_text())
+    manifest["variables"]["measurement"]["server"] = "measure.example.org:5100"
+    (measurement / "manifest.json").write_text(json.dumps(manifest))
+    path = measurement / "transactions.csv"
+    text = path.read_text().replace("channel 512", "cell 27447297", 1).replace(",ok,,", ",ok,10.77.0.1 is slow,", 1)
+    path.write_text(text)

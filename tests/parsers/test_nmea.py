@@ -230,3 +230,15 @@ def test_fixes_are_those_that_gpsd_finds_in_the_same_sentences(fixture_folder: P
                 speeds.append(abs(mine["speed_mps"] - row["speed_mps"]) < 0.02)
     assert compared > 300
     assert np.mean(speeds) > 0.9  # gpsd works some speeds out itself
+
+
+def test_a_log_without_a_date_has_that_of_the_option() -> None:
+    undated = nmea.parse(io.BytesIO(GGA), path="gps.nmea")["position"]
+    assert [row["fix_time_ns"] for row in undated.rows()] == [None]
+    assert "(--date gives it)" in " ".join(undated.provenance["warnings"])
+    with parsers.force_reading(date="2026-11-30"):
+        dated = nmea.parse(io.BytesIO(GGA), path="gps.nmea")["position"]
+    (row,) = dated.rows()
+    wanted = datetime(2026, 11, 30, 19, 2, 28, 696_000, tzinfo=UTC)
+    assert row["fix_time_ns"] == round(wanted.timestamp() * 1000) * S // 1000
+    assert not dated.provenance["warnings"]

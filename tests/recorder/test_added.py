@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+import pandas as pd
 import pytest
 
+import multitracer as mt
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.recording.read import read
 from tests.cli.program import call
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DRIVE = SAMPLES / "rehearsal"
+PACKETS = SAMPLES / "download"
 
 
 @pytest.fixture
@@ -123,3 +126,52 @@ def test_a_folder_that_exists_or_lies_in_the_session_is_refused(tmp_path: Path, 
 
 def test_a_log_without_host_is_told_what_to_do(tmp_path: Path, log: Path) -> None:
     assert "--host" in call("merge", DRIVE, log, "-o", tmp_path / "made", status=2).stderr
+
+
+def _begin_ns(session: Path) -> int:
+    return min(file.first_ns for capture in read(session).captures for file in capture.tables.files if file.first_ns)
+
+
+@pytest.fixture
+def undated(tmp_path: Path) -> Path:
+    """What a terminal logs: answers of a modem with the time of day by local clocks, two hours ahead of UTC."""
+    begin_ns = _begin_ns(PACKETS)
+    local = pd.Timestamp(begin_ns, tz="UTC").tz_convert("Etc/GMT-2")
+    lines = [
+        f"[{local + pd.Timedelta(seconds=second):%H:%M:%S.%f}] {line}\n"
+        for second in range(5)
+        for line in ("AT+CESQ", "+CESQ: 99,99,255,255,20,52")
+    ]
+    path = tmp_path / "modem.txt"
+    path.write_text("".join(lines))
+    return path
+
+
+def test_times_of_day_get_the_date_and_the_zone_of_the_options(tmp_path: Path, undated: Path) -> None:
+    made = tmp_path / "with-modem"
+    call("merge", PACKETS, undated, "-o", made, "--host", "modem")
+    begin_ns = _begin_ns(made)
+    day = str(pd.Timestamp(begin_ns, tz="UTC").date())
+    session = mt.open(made)
+    assert len(session.radio)
+    assert f"give that of the first line, such as --date {day}" in " ".join(session.warnings)
+    stated = mt.open(made, date=day, zone="+02:00")
+    assert not [each for each in stated.warnings if "modem.txt" in each]
+    times = stated.radio.query("host == 'modem'")["time_ns"]
+    assert abs((times.min() - pd.Timestamp(begin_ns, tz="UTC")).total_seconds()) < 1
+    shown = call("inspect", made, "--date", day, "--zone", "+02:00")
+    assert "modem.txt" not in shown.stderr
+
+
+def test_date_and_zone_of_the_new_log_are_in_the_manifest(tmp_path: Path, undated: Path) -> None:
+    made = tmp_path / "with-modem"
+    day = str(pd.Timestamp(_begin_ns(PACKETS), tz="UTC").date())
+    call("merge", PACKETS, undated, "-o", made, "--host", "modem", "--zone", "+02:00", "--date", day)
+    session = mt.open(made)
+    times = session.radio.query("host == 'modem'")["time_ns"]
+    assert abs((times.min() - pd.Timestamp(_begin_ns(made), tz="UTC")).total_seconds()) < 1
+    assert not [each for each in session.warnings if "modem.txt" in each]
+    refused = call("merge", PACKETS, PACKETS, "-o", tmp_path / "other", "--zone", "UTC", status=2)
+    assert "--host" in refused.stderr
+    wrong = call("merge", PACKETS, undated, "-o", tmp_path / "other", "--host", "a", "--date", "30.11.2026", status=2)
+    assert "is not a date; write YEAR-MONTH-DAY" in wrong.stderr
