@@ -7,6 +7,7 @@ The module also lists all tables and columns of the API, of `export` and of plug
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -245,7 +246,9 @@ def columns(table: str | None = None) -> pd.DataFrame:
     """
     known = schemas()
     if table is not None and table not in known:
-        raise InputError(f"there is no table {table!r}; the tables are {', '.join(known)}")
+        near = [name for name in known if table in name.split("_")] or get_close_matches(table, known, 3)
+        meant = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise InputError(f"there is no table {table!r}{meant}; the tables are {', '.join(known)}")
     chosen = known.values() if table is None else [known[table]]
     rows = [(schema.name, c.name, c.dtype, c.unit, c.doc) for schema in chosen for c in schema]
     return pd.DataFrame(rows, columns=["table", "column", "dtype", "unit", "meaning"])

@@ -200,8 +200,9 @@ class Session(SessionTables, SessionFigures):
         Returns
         -------
         DataFrame
-            A row for each sample of both directions; `mt.columns("rtt_samples")` lists the columns, of which
-            `provenance` names the method. `attrs["connection"]` is the number of the connection, and
+            A row for each pair of a segment and its answer, in both directions; `mt.columns("rtt_samples")` lists
+            the columns, of which `provenance` names the method: "exact ack" where it applies, else "timestamp" or
+            "sack". `attrs["connection"]` is the number of the connection, and
             `attrs["absent"]` gives the reason why a direction (key: `reverse`) has no samples: a capture near
             the receiver can only measure the receiver's delay.
 
@@ -216,7 +217,9 @@ class Session(SessionTables, SessionFigures):
         capture, n = self._chosen(connection)
         frame = framed(RTT_SAMPLES, [of_capture(capture, capture.analysis.rtt_samples(n))])
         words = {int(each): each.name.replace("_", " ").lower() for each in Provenance}
-        samples = frame.assign(provenance=frame["provenance"].map(words))
+        by_method = frame.sort_values("provenance", kind="stable").duplicated(["row", "answer_row"]).sort_index()
+        one_each = frame[~by_method].reset_index(drop=True)  # methods that measured one pair found one time
+        samples = one_each.assign(provenance=one_each["provenance"].map(words))
         samples.attrs = frame.attrs | {"connection": capture.offset + n, "absent": _without_round_trips(capture, n)}
         return samples
 

@@ -240,7 +240,8 @@ class LoggedTables(Kept):
         DataFrame
             A row for each second of UTC, by the clock of the capture that the diagnosis rests on, in order of
             time; `mt.columns("seconds")` lists the columns, which are those of the table `seconds` of a
-            campaign. `attrs["absent"]` gives the reason why a column has no value in this session.
+            campaign. `attrs["absent"]` gives the reason why a column has no value in this session, or none in
+            some seconds.
 
         Raises
         ------

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, TextIO
 
 from multitracer.cli._output import page, replacing, text_output
 from multitracer.cli._progress import ProgressText
+from multitracer.errors import InputError
 from multitracer.units import NS_PER_S
-from multitracer.words import count, duration, no_formula, printable
+from multitracer.words import count, duration, no_formula, portable, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -89,6 +90,10 @@ def watch_campaign(inputs: Iterable[str], campaign: str, *, workers: Workers, re
 # --- answers ---
 
 
+_FORMS = ("csv", "json", "parquet")
+"""Formats of a query's result that the suffix of a file can name."""
+
+
 def write_answer(answer: QueryAnswer, form: str | None, output: str | None) -> None:
     """Write the result of a query, while it is computed.
 
@@ -99,9 +104,17 @@ def write_answer(answer: QueryAnswer, form: str | None, output: str | None) -> N
         Output format; by default that of the file's suffix, else text.
     output : str or None
         A file; None or "-" is standard output.
+
+    Raises
+    ------
+    InputError
+        If nothing names the format of the file: a table of text would lack rows.
     """
     ending = Path(output).suffix.lower().removeprefix(".") if output else ""
-    form = form or (ending if ending in ("csv", "json", "parquet") else "text")
+    if form is None and output not in (None, "-") and ending not in _FORMS:
+        known = ", ".join(f".{each}" for each in _FORMS)
+        raise InputError(f"{portable(output)}: the suffix must be one of {known}; or name the format, such as --csv")
+    form = form or (ending if ending in _FORMS else "text")
     if form == "parquet":
         with replacing(output) as temporary:
             _write_parquet(answer, temporary)

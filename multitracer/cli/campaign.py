@@ -143,11 +143,14 @@ def run(  # noqa: PLR0913  # each is an option
 
 def _be_strict(progress: CampaignProgress, campaign: str) -> None:
     """Raise an error if the campaign lacks something that is below its inputs."""
+    from multitracer.cli._messages import chosen
     from multitracer.words import count, portable
 
     failed = progress.failed + progress.failed_before
     lacks = [f"{count(failed, 'session')} failed (`campaign status` shows why)"] if failed else []
-    lacks += [f"{count(len(progress.passed_over), 'warning')} above"] if progress.passed_over else []
+    if progress.passed_over:
+        where = f", of which the first is: {progress.passed_over[0]}" if chosen.errors_only else " above"
+        lacks.append(f"{count(len(progress.passed_over), 'warning')}{where}")
     if lacks:
         raise InputError(f"{portable(campaign)}: {' and '.join(lacks)}; without --strict this is no error")
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from multitracer.analysis.mobility.seconds import Seconds
     from multitracer.diagnosis.drive import Drive
     from multitracer.recording.phones import Phone
-    from multitracer.tables import Array, Times
+    from multitracer.tables import Array, Mask, Times
 
     Cells = Array | list[object]
 
@@ -173,7 +173,7 @@ def _losses(drive: Drive, begin: Times) -> dict[str, Cells]:
 
 
 def absent_of(drive: Drive, columns: Mapping[str, Cells]) -> dict[str, str]:
-    """Return the columns of `seconds_columns` without any value, each with the reason."""
+    """Return the columns of `seconds_columns` that lack values, each with the reason."""
     diagnosis, captures = drive.diagnosis, drive.radio_context.recording.captures
     no_transfer = "no TCP connection was explained: none has data and times"
     reasons = {
@@ -197,10 +197,26 @@ def absent_of(drive: Drive, columns: Mapping[str, Cells]) -> dict[str, str]:
         reasons |= {"cause": "no radio log in the time of the transfer"}
     if drive.route is None:
         reasons |= dict.fromkeys(_PLACE, "no position was logged")
-    return {name: reasons[name] for name, cells in columns.items() if name in reasons and _has_no_value(cells)}
+    missing = {name: _is_missing(cells) for name, cells in columns.items() if name in reasons}
+    return {name: reasons[name] if at.all() else _IN_PART[name] for name, at in missing.items() if at.any()}
 
 
-def _has_no_value(cells: Cells) -> bool:
+_IN_PART = {
+    **dict.fromkeys(_RADIO, "no reading of it within reach of the second"),
+    **dict.fromkeys(_PLACE, "no position within reach of the second, or the device stood still"),
+    **dict.fromkeys(("throughput_bps", *_DIRECTED), "the second lies before or after the capture"),
+    **dict.fromkeys(("sent", "lost"), "the second lies before or after the transfer"),
+    **dict.fromkeys(("rtt_ns", "rtt_samples"), "no RTT sample ended in the second"),
+    "limited_by": "no transfer ran in the second",
+    "part": "the limit of the second has no subtype",
+    "cause": "the radio log shows no cause of the limit of the second",
+    "wanted": "the phone's test program did not log it",
+}
+"""The reason where some seconds have a value, by column."""
+
+
+def _is_missing(cells: Cells) -> Mask:
     if isinstance(cells, list):
-        return all(each is None for each in cells)
-    return bool(np.isnan(cells).all() if cells.dtype.kind == "f" else (cells == NA).all())
+        return np.array([each is None for each in cells], dtype=bool)
+    missing: Mask = np.isnan(cells) if cells.dtype.kind == "f" else cells == NA
+    return missing

@@ -819,7 +819,7 @@ def _radio_words(
             more, helps = _more_of_radio(limit, own, every, [radio])
             return _RadioWords("", more, helps, others if more else (), cause)
         first = (
-            f"{_limited_by(bad, names, listed)}. For the rest the radio was good; the link was the "
+            f"{_limited_by(bad, names, listed)}. For {_rest(every, names)} the radio was good; the link was the "
             f"limit{at_rate(limited)} ({basis})."
         )
         return _RadioWords(first, "", _help_of(names[0], is_good=True), others, cause)
@@ -856,7 +856,7 @@ def _more_of_radio(limit: Limit, own: Causes, every: Causes, radio: Sequence[Rad
         return ("The radio was good; look beyond it.", helps) if is_good else ("", "")
     names = [each for each, seconds in bad.items() if seconds >= _LITTLE * sum(bad.values())]
     listed = _listed(bad, names, radio)
-    rest = "; it was good for the rest" if is_good else ""
+    rest = f"; it was good for {_rest(every, names)}" if is_good else ""
     is_helped = (is_good and limit is not Limit.RECOVERY) or names[0] in own
     helps = _help_of(names[0], is_good=is_good) if is_helped else ""
     return f"{_limited_by(bad, names, listed)}{rest}.", helps
@@ -882,6 +882,16 @@ def _limited_by(bad: Causes, names: list[RadioCause], listed: str) -> str:
 def _help_of(cause: RadioCause, *, is_good: bool) -> str:
     """Return the remedy against a cause; `is_good`: the radio was good for most of the time."""
     return f"{cause.help}; for the rest, {_BEYOND}" if is_good else cause.help
+
+
+def _rest(causes: Causes, named: Sequence[RadioCause]) -> str:
+    """Return the words for the time without the named causes, in which others may have been."""
+    others = sum(seconds for each, seconds in causes.items() if each is not RadioCause.NORMAL and each not in named)
+    return "most of the rest" if others >= _SAID_S else "the rest"
+
+
+_SAID_S = 1.0
+"""Minimum time of other causes at which the rest was not good throughout, s: a row of `seconds`."""
 
 
 def _bad(causes: Causes) -> Causes:

@@ -400,10 +400,10 @@ class Recording:
     def _without_tcp(self) -> str:
         """Return a clause on the absence of connections: what the captures hold that have packets."""
         notes = [note for capture in self.captures for note in capture.analysis.trust.notes]
-        return next(
-            (note.sentence.rstrip(".") for note in notes if note.code == "no-tcp"),
-            "this recording contains no TCP connection",
-        )
+        absent = "this recording contains no TCP connection"
+        if self.captures and self.bounds_ns != (None, None):
+            absent = "no TCP segment lies between begin and end"
+        return next((note.sentence.rstrip(".") for note in notes if note.code == "no-tcp"), absent)
 
 
 def look_inside(files: Sequence[SourceFile]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from multitracer.errors import InputError
 from multitracer.recording.efficiency import transfer_bytes
+from multitracer.report.connection_table import Drawn
 from multitracer.report.first_screen import axis_of
 from multitracer.report.headline_text import goodput_bps, loss, round_trip
 from multitracer.report.markup import Markup, element
@@ -124,8 +125,18 @@ _POWERS = ("Radio_rsrp", "Radio_rscp", "Radio_rssi")
 
 def order(answer: FirstScreenContent | None) -> float:
     """Return the sort key of a report: the lowest goodput first, reports without a goodput last."""
-    speed = None if answer is None else goodput_bps(answer.diagnosis, answer.drawn)
+    speed = None if answer is None else goodput_bps(answer.diagnosis, _of_most_data(answer))
     return float("inf") if speed is None else speed
+
+
+def _of_most_data(answer: FirstScreenContent) -> Drawn:
+    """Return the transfer of the explained group with the most payload.
+
+    The first screen shows the longest one, which may only control the others, as iperf3's first connection does.
+    """
+    senders = [each.limited.transfer.at_sender for each in answer.diagnosis.group.members]
+    every = [answer.drawn, *(Drawn(each.capture, each.connection, each.reverse) for each in senders)]
+    return max(every, key=lambda each: int(each.direction["unique_bytes"]))
 
 
 def index_row(recording: Recording, answer: FirstScreenContent | None, *, title: str, page: str) -> list[Markup]:
@@ -169,7 +180,7 @@ def _text(words: str, *, name: str) -> Markup:
 
 def _explained(answer: FirstScreenContent) -> Iterator[Markup]:
     """Yield the table cells that come from the diagnosis."""
-    diagnosis, drawn = answer.diagnosis, answer.drawn
+    diagnosis, drawn = answer.diagnosis, _of_most_data(answer)
     headline, speed = diagnosis.headline, goodput_bps(diagnosis, drawn)
     trip, lost = round_trip(diagnosis, drawn), loss(diagnosis, drawn)
     yield element(
@@ -178,8 +189,8 @@ def _explained(answer: FirstScreenContent) -> Iterator[Markup]:
         data_name="Limit",
         title=printable(headline.sentence),
     )
-    yield _number(speed, "" if speed is None else rate(speed), name="Goodput")
-    yield element("td", _spark(answer))
+    yield _number(speed, "" if speed is None else rate(speed), name="Goodput", title=f"of connection {drawn.number}")
+    yield element("td", _spark(answer) if drawn.number == answer.drawn.number else None)
     known = (None, "") if trip is None else (trip.typical_ns, trip.words)
     yield _number(*known, name="Round trip")
     yield _number(lost.segments / max(lost.of, 1), lost.words, name="Loss", title=lost.name)

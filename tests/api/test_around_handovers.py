@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pandas as pd
 import pytest
 
 import multitracer as mt
 from multitracer.errors import InputError
+from tests.conftest import SAMPLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +38,14 @@ def test_windows_around_each_change(drive: mt.Session) -> None:
     assert means["after"] == pytest.approx((4 * 1e6 + 1e7) / 5)
     assert (table.loc[table.window == "after", "throughput_ratio"] < 0.3).all()
     assert table["rtt_samples"].isna().all()
+
+
+def test_a_handover_without_a_baseline_has_the_reason(drive: mt.Session) -> None:
+    table = mt.open(SAMPLES / "rehearsed-drive").around_handovers
+    first = table[table["window"] == "baseline"].iloc[0]
+    assert pd.isna(first["throughput_ratio"])
+    assert first["reason"] == "less than half of its throughput is known"
+    assert (drive.around_handovers["reason"] == "").all()
 
 
 def test_epochs_over_all_changes(drive: mt.Session) -> None:

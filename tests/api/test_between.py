@@ -32,6 +32,8 @@ def test_a_stretch_that_holds_nothing_says_so(sample_session: Path) -> None:
     complete = mt.open(sample_session)
     late = complete.between(1000)
     assert late.warnings == ["no TCP segment lies between begin and end; all numbers are of an empty capture"]
+    with pytest.raises(InputError, match="no TCP segment lies between begin and end"):
+        late.rtt()
     assert late.tcp_state.empty
     assert late.warnings[1:] == ["no row of tcp_state lies between begin and end"]
     assert complete.warnings == []

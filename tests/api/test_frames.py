@@ -48,6 +48,12 @@ def frames_of(session: mt.Session) -> Iterator[tuple[str, pd.DataFrame]]:
                 yield label, frame
 
 
+@pytest.mark.parametrize(("name", "meant"), [("rtt", "rtt_samples"), ("verdicts", "segment_verdicts")])
+def test_a_table_that_does_not_exist_is_answered_with_one_that_does(name: str, meant: str) -> None:
+    with pytest.raises(mt.MultiTracerError, match=f"did you mean {meant}"):
+        mt.columns(name)
+
+
 def test_every_frame_goes_to_arrow_polars_and_duckdb(drive: mt.Session) -> None:
     names = set()
     for name, frame in frames_of(drive):

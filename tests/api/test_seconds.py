@@ -55,12 +55,21 @@ def test_an_outage_has_the_cause_that_the_radio_log_shows(drive: mt.Session) -> 
 
 def test_columns_without_values_have_a_reason(tmp_path: Path) -> None:
     seconds = mt.open(write_conversations(tmp_path / "a.pcap", Conversation(segments=50))).seconds()
-    without = {name for name in seconds if seconds[name].isna().all()}
+    without = {name for name in seconds if seconds[name].isna().any()}
     assert without == set(seconds.attrs["absent"])
     assert "handover" in without, "it is not known that no cell changed"
     assert seconds.attrs["absent"]["rsrp_dbm"] == seconds.attrs["absent"]["cause"] == "no radio log of a phone"
     assert "no position was logged" in repr(seconds)
     assert "channel and 6 more: no radio log of a phone" in repr(seconds)
+
+
+def test_a_second_without_a_value_has_a_reason_where_others_have_one(drive: mt.Session) -> None:
+    seconds = drive.seconds()
+    lacking = {name for name in seconds if seconds[name].isna().any()}
+    assert set(seconds.attrs["absent"]) == lacking
+    assert seconds["lat_deg"].isna().sum() == 1, "before the first fix"
+    assert "lat_deg, lon_deg, heading_deg, distance_m: no position within reach" in repr(seconds.head(1))
+    assert "lat_deg" not in repr(seconds.tail(1).dropna(axis=1)).partition("\n\n")[2]
 
 
 def test_a_change_of_the_cell_is_not_known_after_the_radio_log(drive: mt.Session, tmp_path: Path) -> None:

@@ -26,6 +26,15 @@ def bundled(sample_session: Path) -> mt.Session:
     return mt.open(sample_session)
 
 
+def test_each_answer_to_a_segment_is_one_sample(bundled: mt.Session) -> None:
+    rtt = bundled.rtt()
+    assert not rtt.duplicated(["row", "answer_row"]).any()
+    assert set(rtt["provenance"]) == {"exact ack", "timestamp", "sack"}
+    capture, number = bundled._chosen(None)
+    every = capture.analysis.rtt_samples(number)
+    assert len(rtt) == len(set(zip(every["row"].tolist(), every["answer_row"].tolist(), strict=True))) < len(every)
+
+
 def test_import_loads_nothing_heavy() -> None:
     heavy = "{'numpy', 'pandas', 'plotly', 'click'}"
     program = f"import multitracer, sys; print({heavy} & set(sys.modules), dir(multitracer))"

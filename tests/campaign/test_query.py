@@ -132,6 +132,14 @@ def test_an_answer_as_json(place: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["answer.txt", "answer"])
+def test_a_file_of_no_known_form_is_refused(name: str, place: Path, tmp_path: Path) -> None:
+    done = call("campaign", "query", place, "FROM sessions", "-o", tmp_path / name, status=1)
+    assert done.stderr.endswith("the suffix must be one of .csv, .json, .parquet; or name the format, such as --csv\n")
+    assert not list(tmp_path.iterdir())
+    call("campaign", "query", place, "FROM sessions", "--csv", "-o", tmp_path / name)
+
+
 @pytest.mark.parametrize("form", ["csv", "json", "parquet"])
 def test_a_file_has_the_form_of_its_ending(form: str, place: Path, tmp_path: Path) -> None:
     target = tmp_path / f"answer.{form}"
@@ -227,7 +235,7 @@ def test_a_question_ends_at_its_memory(sql: str, place: Path, tmp_path: Path) ->
         ("csv", "--max-rows", "20000", "20,000 rows"),
         ("json", "--max-bytes", "0.5M", "500 kB"),
         ("parquet", "--max-rows", "20000", "20,000 rows"),
-        ("txt", "--max-bytes", "500k", "500 kB"),
+        ("csv", "--max-bytes", "500k", "500 kB"),
     ],
 )
 def test_an_answer_above_its_bound_is_an_error(

@@ -368,4 +368,8 @@ def test_strict_is_an_error_for_failures_and_warnings(place: Path, tmp_path: Pat
     assert "1 warning above; without --strict this is no error" in " ".join(
         call("campaign", "run", drives, "-o", place, "--strict", status=1).stderr.split()
     )
+    (line,) = call("campaign", "run", drives, "-o", place, "--strict", "--quiet", status=1).stderr.splitlines()
+    assert "1 warning, of which the first is:" in line
+    assert "lies beside folders that are sessions of their own" in line
+    assert "above" not in line
     call("campaign", "run", drives, "-o", place)

@@ -11,11 +11,11 @@ import pytest
 
 from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.limits.limited import shown_s
-from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype
+from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, RadioCause
 from multitracer.diagnosis.limits.partition import Cells
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.rules import RULES
-from multitracer.diagnosis.sentence import ADVICE, headline_of
+from multitracer.diagnosis.sentence import ADVICE, _rest, headline_of
 from multitracer.recording.places import OPTIONS
 from multitracer.recording.read import read
 from multitracer.words import about
@@ -333,3 +333,10 @@ def test_a_window_that_needs_scaling_is_helped_by_scaling_also_if_neither_end_of
     told = explain(read(write_pcap(tmp_path / "talk.pcap", segments))).headline
     assert told.limit is Limit.RECEIVER_WINDOW
     assert told.help.startswith("window scaling at both ends")
+
+
+@pytest.mark.parametrize(("handover_s", "rest"), [(0.4, "the rest"), (1.2, "most of the rest")])
+def test_the_radio_is_not_good_for_the_rest_if_a_cause_of_seconds_is_not_named(handover_s: float, rest: str) -> None:
+    causes = {RadioCause.NORMAL: 100.0, RadioCause.COVERAGE: 30.0, RadioCause.HANDOVER: handover_s}
+    assert _rest(causes, [RadioCause.COVERAGE]) == rest
+    assert _rest(causes, [RadioCause.COVERAGE, RadioCause.HANDOVER]) == "the rest"

@@ -69,6 +69,14 @@ def test_the_slowest_report_comes_first_and_what_has_no_rate_last(index: Path) -
     assert links == ["fig4-slow-start.html", "download.html", "rehearsal.html"]
 
 
+def test_iperf3_is_sorted_by_its_data_and_not_by_the_connection_that_controls_it(tmp_path: Path) -> None:
+    names = ("load/lo.pcap.gz", "fig4-slow-start")
+    inputs = [Input(name, read(SAMPLES / name)) for name in names]
+    page = write_reports(inputs, tmp_path / "out").read_text("utf-8")
+    assert re.findall(r'href="([^"]*)"', page) == ["fig4-slow-start.html", "lo.pcap.gz.html"]
+    assert re.search(r'title="of connection [23]"[^>]*>1(\.\d+)? Mbit/s', page)
+
+
 def test_a_row_tells_limit_rate_delay_loss_and_where(index: Path) -> None:
     page = index.read_text("utf-8")
     row = page[page.index("fig4-slow-start.html") :]

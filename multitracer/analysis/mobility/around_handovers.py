@@ -101,10 +101,14 @@ def around(
     """
     windows = _windows(handovers, round(side_s * NS_PER_S), round(baseline_s * NS_PER_S))
     usable = windows.reason == ""
+    rates = _rates(windows, traffic.throughput, usable)
+    is_baseline = usable & (windows.name == WINDOWS[0])
+    windows.reason[is_baseline & np.isnan(rates["throughput_bps"])] = "less than half of its throughput is known"
+    windows.reason[is_baseline & (rates["throughput_bps"] == 0)] = "no data arrived in it, so nothing has a ratio to it"
     columns: dict[str, Array] = {
         "handover": windows.handover, "window": windows.name, "begin_ns": windows.begin,
         "end_ns": windows.end, "reason": windows.reason,
-        **_rates(windows, traffic.throughput, usable), **_round_trips(windows, traffic.rtt),
+        **rates, **_round_trips(windows, traffic.rtt),
         **_losses(windows, traffic.segments),
     }  # fmt: skip
     facts = {"side_s": side_s, "baseline_s": baseline_s}
