@@ -92,8 +92,16 @@ def clock_time(seconds: float, decimals: int = 0) -> str:
 
 
 def three_digits(number: float) -> str:
-    """Return a number with three significant digits and all integer digits: 0.00123, 12.5, 1,234."""
+    """Return a number with three significant digits and all integer digits: 0.00123, 12.5, 1,234.
+
+    What is smaller than a ten-thousandth is 0: in the units of a page, it is the rounding of a computation.
+    """
+    if abs(number) < _NOISE:
+        return "0"
     return f"{number:.3g}" if abs(number) < 999.5 else f"{number:,.0f}"
+
+
+_NOISE = 1e-4
 
 
 def about(seconds: float) -> str:

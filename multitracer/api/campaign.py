@@ -214,7 +214,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         notes = "".join(f"<li>{as_html(each)}</li>" for each in [*self._result.counts, *self.notes])
-        heads = "".join(f"<th>{as_html(each)}</th>" for each in header(self._result.names))
+        heads = "".join(f"<th>{as_html(each)}</th>" for each in header(self._result))
         body = "".join(
             f"<tr>{''.join(f'<td>{as_html(cell)}</td>' for cell in row(each))}</tr>" for each in self._result.rows
         )

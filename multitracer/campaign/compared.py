@@ -49,7 +49,7 @@ from multitracer.words import count, duration, printable, rate, three_digits
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from multitracer.analysis.comparison.sides import Judged, SideDifferences
+    from multitracer.analysis.comparison.sides import Judged, Matching, SideDifferences
     from multitracer.campaign.catalogue import Catalogue
     from multitracer.campaign.compared_sides import Distribution, SessionGroup, TransferCounts
     from multitracer.campaign.conditions import Condition, JudgedCondition
@@ -287,8 +287,8 @@ def _matched(comparison: SideDifferences) -> str:
 
 # --- the table ---
 
-HEADER = ("difference", "95 % interval", "p", "shown")
-"""Heads of the columns after those of means and medians."""
+HEADER = ("95 % interval", "p", "shown")
+"""Heads of the columns after that of the difference."""
 
 
 def row(judged: Judged) -> tuple[str, ...]:
@@ -301,7 +301,14 @@ def row(judged: Judged) -> tuple[str, ...]:
     if not math.isfinite(value):
         return (name, *levels, "-", "", "", _why(judged))
     shown = "yes" if judged.is_shown else "no"
-    return (name, *levels, _signed(judged, value), _interval(judged, low, high), f"{p_value:.2g}", shown)
+    return (name, *levels, _signed(judged, value), _interval(judged, low, high), _chance(p_value), shown)
+
+
+def _chance(p_value: float) -> str:
+    return f"{p_value:.2g}" if p_value >= _LEAST_CHANCE else f"< {_LEAST_CHANCE}"
+
+
+_LEAST_CHANCE = 0.0001
 
 
 def _why(judged: Judged) -> str:
@@ -315,37 +322,47 @@ def _level(name: str, value: float) -> str:
     if name in _IS_RATE:
         return rate(value)
     if name in LEVELS:
-        return f"{value:.4g} {LEVELS[name]}"
+        return f"{round(value, 4):.4g} {LEVELS[name]}"
     if name in (RTT, TRANSACTION, COMPLETION):
         return duration(value * (1 if name == RTT else NS_PER_S))
-    return f"{100 * value:.3g} %"
+    return f"{three_digits(100 * value)} %"
 
 
 def _signed(judged: Judged, value: float) -> str:
     if judged.quantity.name in LEVELS:
-        return f"{value:+.3g} dB"
+        return f"{_signed_level(value)} dB"
     unit = "%" if judged.quantity.relative else "points"
     return f"{_with_sign(round(value, 6))} {unit}"
 
 
 def _with_sign(share: float) -> str:
-    percent = 100 * share + 0.0  # never -0
-    return three_digits(percent) if percent < 0 else f"+{three_digits(percent)}"
+    return _signed_level(100 * share)
+
+
+def _signed_level(value: float) -> str:
+    words = three_digits(value + 0.0)
+    return words if words.startswith("-") else f"+{words}"
 
 
 def _interval(judged: Judged, low: float, high: float) -> str:
     if not judged.quantity.relative and math.isinf(low):
         return "any"
     if judged.quantity.name in LEVELS:
-        return " to ".join(f"{each:+.3g}" if math.isfinite(each) else "any" for each in (low, high))
+        return " to ".join(_signed_level(each) if math.isfinite(each) else "any" for each in (low, high))
     ends = [_with_sign(each) if math.isfinite(each) and each > -1 else "any" for each in (low, high)]
     return "any" if ends[0] == ends[1] == "any" else " to ".join(ends)
 
 
-def how() -> str:
-    """Return a sentence that explains the columns of the table."""
+def how(matching: Matching) -> str:
+    """Return the sentences that explain the columns of the table."""
+    of_what = (
+        f"Means and medians are of all data. The matched difference, its interval and p compare only the data of the "
+        f"same {matching.by}, so that it is not the difference of the two means. "
+        if matching.by
+        else ""
+    )
     return (
-        "Each session has the same weight. Each interval is valid for its own row only; 'shown' "
+        f"{of_what}Each session has the same weight. Each interval is valid for its own row only; 'shown' "
         f"is valid for all rows together (at most {_percent(LEVEL)} of comparisons show a false "
         "difference)."
     )
@@ -560,27 +577,37 @@ def comparison_page(compared: ComparedSides) -> str:
     )  # fmt: skip
     sections = [
         opening,
-        _table(names, compared.rows),
+        _table(compared),
         *(_section(picture, names) for picture in compared.pictures if any(picture.sides)),
     ]
     code = attached(own_file("page.css") + own_file("static_sheet.css"), own_file("page.js"))
     return complete_page(f"{names.first} and {names.second}", sections, code=code)
 
 
-def _table(names: Names, judged: Sequence[Judged]) -> Markup:
-    head = [element("th", each, class_="number" if at else None) for at, each in enumerate(header(names))]
+def _table(compared: ComparedSides) -> Markup:
+    """Return the table; on a phone each row is a card whose cells bear the names of the columns."""
+    heads, matching = header(compared), compared.comparison.matching
+    head = [element("th", each, class_="number" if at else None) for at, each in enumerate(heads)]
     body = (
-        element("tr", (element("td", cell, class_="number" if at else None) for at, cell in enumerate(row(each))))
-        for each in judged
+        element(
+            "tr",
+            (
+                element("td", cell, class_="number" if name else None, data_name=name or None)
+                for name, cell in zip(heads, row(each), strict=True)
+            ),
+        )
+        for each in compared.rows
     )
-    table = element("table", element("thead", element("tr", head)), element("tbody", body))
-    return element("section", element("h2", "Differences"), element("div", table, class_="scroll"), element("p", how()))
+    table = element("table", element("thead", element("tr", head)), element("tbody", body), class_="cards")
+    parts = element("h2", "Differences"), element("div", table, class_="scroll"), element("p", how(matching))
+    return element("section", *parts)
 
 
-def header(names: Names) -> list[str]:
+def header(compared: ComparedSides) -> list[str]:
     """Return the header of the table, with the names of the sides."""
-    means, medians = ([f"{each}, {name}" for name in names] for each in ("mean", "median"))
-    return ["", *means, *medians, *HEADER]
+    means, medians = ([f"{each}, {name}" for name in compared.names] for each in ("mean", "median"))
+    matched = "matched " if compared.comparison.matching.by else ""
+    return ["", *means, *medians, f"{matched}difference", *HEADER]
 
 
 def _section(picture: Picture, names: Names) -> Markup:

@@ -171,8 +171,8 @@ def _show(sheet: Page, of: ComparedSides | JudgedSide) -> None:
         sheet.line(sentence)
     if isinstance(of, ComparedSides):
         sheet.line()
-        sheet.table(header(of.names), [row(each) for each in of.rows], right=range(1, 8), dispensable=(3, 4, 7))
-        sheet.line(how())
+        sheet.table(header(of), [row(each) for each in of.rows], right=range(1, 8), dispensable=(3, 4, 7))
+        sheet.line(how(of.comparison.matching))
     if of.conditions:
         sheet.line()
         for each in of.conditions:

@@ -134,6 +134,10 @@ def test_without_transfers_two_operators_are_compared_by_the_radio_at_the_same_p
         variables = Variables(more={"operator": "ab"[is_b]})
         write_manifest(host.parent, Manifest(f"day {number}", hosts={"phone": Host()}, variables=variables))
     run([str(tmp_path / "drives")], tmp_path / "campaign")
+    page = tmp_path / "operators.html"
+    printed = call("compare", tmp_path / "campaign", "--by", "operator", "-o", page).stdout
+    assert "matched difference" in printed
+    assert 'data-name="matched difference"' in page.read_text("utf-8"), "a card on a phone"
     document = compared(tmp_path / "campaign", "--by", "operator", "--fail-if", "rsrp.median < -3dB", status=3)
     assert re.fullmatch(
         r"operator b's RSRP is 6\.\d dB \(\d\.\d to \d\.\d dB\) lower than operator a's at the same places\. "

@@ -7,7 +7,7 @@ import pytest
 
 from multitracer.analysis.comparison.difference import SideDifference
 from multitracer.analysis.comparison.sides import ComparedQuantity, Judged, Matching, SideDifferences
-from multitracer.campaign.compared import Names, headline, row
+from multitracer.campaign.compared import Names, headline, how, row
 
 NAMES = Names("A", "B")
 MATCHING = Matching("", 1.0, np.zeros(0, np.int64), float("nan"))
@@ -34,6 +34,17 @@ def test_a_difference_that_is_shown_is_claimed_with_its_interval() -> None:
     much = judged("throughput", 12.4, 1.05, 20.8, shown=True)
     assert says(much) == "B is 1240 % (105 to 2080 %) faster than A."
     assert row(much)[5:7] == ("+1,240 %", "+105 to +2,080")
+
+
+def test_the_rounding_of_a_computation_is_no_difference() -> None:
+    assert row(judged("RSRP", -1.47e-08, -1.2e-09, 0.004))[5:7] == ("+0 dB", "+0 to +0.004")
+    assert row(judged("throughput", -1.47e-10, -0.02, 0.03))[5:7] == ("+0 %", "-2 to +3")
+
+
+def test_matched_differences_are_told_from_the_means_beside_them() -> None:
+    assert how(MATCHING).startswith("Each session has the same weight.")
+    matched = how(Matching("place and hour", 1.0, np.zeros(0, np.int64), 1.0))
+    assert "it is not the difference of the two means" in matched
 
 
 def test_the_limit_that_held_the_slower_side_more_stands_with_it() -> None:
@@ -153,5 +164,5 @@ def test_a_row_has_no_number_where_there_is_none() -> None:
 
 
 def test_a_finding_that_a_session_has_or_has_not_has_no_median() -> None:
-    assert row(judged("limited by link", 0.1, 0.05, 0.2))[3:5] == ("1e+08 %", "1e+08 %")
+    assert row(judged("limited by link", 0.1, 0.05, 0.2))[3:5] == ("100,000,000 %", "100,000,000 %")
     assert row(judged("finding outage", 0.1, 0.05, 0.2))[3:5] == ("", "")
