@@ -305,10 +305,10 @@ def row(judged: Judged) -> tuple[str, ...]:
 
 
 def _chance(p_value: float) -> str:
-    return f"{p_value:.2g}" if p_value >= _LEAST_CHANCE else f"< {_LEAST_CHANCE}"
+    return f"{p_value:.2g}" if p_value >= _MIN_SHOWN_P else f"< {_MIN_SHOWN_P}"
 
 
-_LEAST_CHANCE = 0.0001
+_MIN_SHOWN_P = 0.0001
 
 
 def _why(judged: Judged) -> str:

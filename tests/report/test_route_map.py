@@ -317,3 +317,22 @@ def test_positions_alone_are_drawn_in_one_colour(browser: Browser, tmp_path: Pat
     browser.evaluate("document.querySelector('.theme').click()")
     assert browser.evaluate("document.documentElement.dataset.theme") != theme
     assert browser.complaints == []
+
+
+@pytest.mark.browser
+def test_a_mark_in_the_figure_over_distance_lies_where_the_car_was(browser: Browser, page: Path) -> None:
+    mounted(browser, page)
+    browser.evaluate(CHOOSE_DISTANCE)
+    browser.wait("document.querySelector('.figure .status').textContent.includes(' km to ')")
+    begin_m, end_m = browser.evaluate("window.routeMap.between(60, 90)")
+    browser.evaluate("Tracks.mark(60, 90, 'a stretch')")
+    mark = "document.querySelector('.plot .mark')"
+    left, width, plot_px = browser.evaluate(
+        f"[parseFloat({mark}.style.left), parseFloat({mark}.style.width), document.querySelector('.plot').clientWidth]"
+    )
+    first, last = browser.evaluate("window.report.then((shown) => shown.view())")
+    assert browser.evaluate(f"{mark}.hidden") is False
+    assert width / plot_px == pytest.approx((end_m - begin_m) / 1000 / (last - first), rel=0.25)
+    assert left / plot_px == pytest.approx((begin_m / 1000 - first) / (last - first), abs=0.15)
+    browser.evaluate("Tracks.mark(-20, -10, 'before the route')")
+    assert browser.evaluate(f"{mark}.hidden") is True

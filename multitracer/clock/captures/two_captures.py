@@ -362,7 +362,7 @@ def _with_hidden(near: CaptureTables, far: CaptureTables, ways: Ways, steps: lis
         sides = sides_of(near, far, ways, jumps)
         flat, free = unqueued(near, far, ways, sides, jumps)
         slot = max(side.slot_ns for side in sides)
-        hidden = hidden_step(flat, free, skew_of(sides, jumps)[0], slot_ns=slot)
+        hidden = hidden_step(flat, free, skew_of(sides, jumps, with_error=False)[0], slot_ns=slot)
         if hidden is None or any((hidden.clock, hidden.row) == (step.clock, step.row) for step in jumps):
             break
         jumps.append(hidden)

@@ -22,7 +22,7 @@ from multitracer.errors import ClockError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.tables import Array
+    from multitracer.tables import Array, Mask
 
     Cloud = tuple[Array, Array]
 
@@ -66,6 +66,10 @@ class Lows:
     time_ns: Array
     delay_ns: Array
     width_ns: Array
+
+    def where(self, keep: Mask) -> Lows:
+        """Return some of the windows."""
+        return Lows(self.sign, self.time_ns[keep], self.delay_ns[keep], self.width_ns[keep])
 
 
 def window_lows(sign: int, time_ns: Array, delay_ns: Array, *, slope: float) -> Lows:

@@ -304,6 +304,12 @@ const RouteMap = (() => {
       soon();
     }
 
+    /* Where along the route the car was from one time to another, in metres; null before and after the route. */
+    function between(from, to) {
+      if (from === null || to < time[0] || from > time[time.length - 1]) return null;
+      return [from, to].map((seconds) => along[position(seconds)]);
+    }
+
     /* When the car was that far along the route. */
     const when = (metres) => time[position(metres, along)];
 
@@ -369,7 +375,7 @@ const RouteMap = (() => {
     });
     drawLegend();
     new ResizeObserver(resize).observe(canvas);
-    return { draw, pan, zoom, words, place: () => ({ ...place }), cursor: () => cursor, stretch: () => stretch };
+    return { draw, pan, zoom, words, between, place: () => ({ ...place }), cursor: () => cursor, stretch: () => stretch };
   }
 
   return { mount };

@@ -270,7 +270,7 @@ const Figures = (() => {
     Timeline.on_window(() => figure && isOverTime() && draw());
     Timeline.on_cursor((at) => figure && isOverTime() && plot.cursor(at));
     Timeline.on_mark((from, to, words) => {
-      plot.mark(from, to);
+      plot.mark(...Link.onto(from, to, figure?.unit));
       say(words);
       shownAt = 0; // a mark belongs to no view
     });

@@ -31,5 +31,11 @@ const Link = (() => {
     });
   }
 
-  return { shows, points, hears };
+  /* Where a stretch of time lies on the axis of a figure: its ends, or null twice where it has no place. */
+  function onto(from, to, unit) {
+    if (unit !== "km") return [from, to];
+    return window.routeMap?.between(from, to)?.map((metres) => metres / KM) ?? [null, null];
+  }
+
+  return { shows, points, hears, onto };
 })();
