@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.diagnose import diagnose
+from multitracer.diagnosis.diagnose import diagnose, explain
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.limits.partition import Cells
 from multitracer.diagnosis.packets.packet_delays import path_changes
@@ -21,6 +21,7 @@ from multitracer.diagnosis.service_times import ArrivalGaps, rate_step
 from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer
 from multitracer.units import NS_PER_MS, NS_PER_S
+from tests.conftest import SAMPLES
 from tests.diagnosis.exchange import Exchange, kinds, of
 from tests.diagnosis.path import ROAD, diagnosed
 
@@ -390,3 +391,10 @@ def test_a_few_packets_of_a_burst_that_arrive_apart_show_no_other_traffic() -> N
     assert watched is not None
     assert _shared(watched, 0.04 * 500 * NS_PER_MS) is not None
     assert _shared(watched, 0.04 * 10_000 * NS_PER_MS) is None
+
+
+def test_a_delay_that_comes_back_within_seconds_is_no_other_path() -> None:
+    """At the second handover of the drive, packets wait for 1.8 s: 0.93 s longer, and 0.92 s less after it."""
+    found = explain(read(SAMPLES / "rehearsed-drive"))
+    assert "handover" in {each.kind for each in found.findings}
+    assert "path-change" not in {each.kind for each in found.findings}
