@@ -93,7 +93,8 @@ class Recording:
     def without_captures(self) -> Recording:
         """Return a recording of the same inputs with the same parsed logs, but without captures."""
         inputs = replace(self.inputs, warnings=[])
-        return Recording(inputs, notes=list(self.notes), _logs=self._logs, _losses=self._losses)
+        notes = list(self.notes)
+        return Recording(inputs, notes=notes, stated=self.stated, _logs=self._logs, _losses=self._losses)
 
     def __len__(self) -> int:
         return sum(map(len, self.captures))

@@ -159,6 +159,8 @@ def test_times_of_day_get_the_date_and_the_zone_of_the_options(tmp_path: Path, u
     assert not [each for each in stated.warnings if "modem.txt" in each]
     times = stated.radio.query("host == 'modem'")["time_ns"]
     assert abs((times.min() - pd.Timestamp(begin_ns, tz="UTC")).total_seconds()) < 1
+    cut = mt.open(made, date=day, zone="+02:00").between(0, 3)
+    assert 2 <= len(cut.radio.query("host == 'modem'")) <= 4, "a part keeps what the user states"
     shown = call("inspect", made, "--date", day, "--zone", "+02:00")
     assert "modem.txt" not in shown.stderr
 
