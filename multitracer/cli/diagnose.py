@@ -101,8 +101,12 @@ def _show(sheet: Page, diagnosis: Diagnosis) -> None:
     sheet.line(diagnosis.headline.sentence, bold=True)
     sheet.line(f"What would help: {diagnosis.headline.help}.")
     sheet.line()
-    sheet.line(f"Connection {document['connection']}: {document['sender']} -> {document['receiver']}, "
+    recording = diagnosis.transfer.recording
+    of_all = f" of {len(recording):,}" if len(recording.captures) == 1 < len(recording) else ""
+    sheet.line(f"Connection {document['connection']}{of_all}: {document['sender']} -> {document['receiver']}, "
                f"seen from {_SEEN_FROM[document['view']]}")  # fmt: skip
+    if len(recording.captures) > 1 and document["view"] in _OF_ONE_END:
+        sheet.line("No other capture here holds this connection: a proxy, or an address translation, may be between.")
     for sentence in document["duplicates"]:
         sheet.line(sentence)
     limits = rows_in_words(diagnosis.limited)
@@ -122,6 +126,8 @@ def _show(sheet: Page, diagnosis: Diagnosis) -> None:
         sheet.line()
     if not diagnosis.listed:
         sheet.line(diagnosis.no_fault)
+    elif diagnosis.unexplained_losses:
+        sheet.line(diagnosis.unexplained_losses)
     for known, incident in zip(diagnosis.incidents, document["incidents"], strict=True):
         if known.is_listed:
             _show_incident(sheet, diagnosis, known, incident, document["findings"])
@@ -138,7 +144,8 @@ def _show_incident(
     parts = [findings[part] for part in incident["parts"]]
     times = f"{incident['count']} times, " if incident["count"] > 1 else ""
     whose = whose_data(diagnosis.transfer, reverse=known.reverse)
-    sheet.line(f"{incident['kind']}{whose}, {times}{lasts}, cost {incident['cost_s']:.1f} s")
+    cost = f", cost {known.cost_s:.1f} s" if known.cost_s >= _WORTH_PRINTING_S else ""
+    sheet.line(f"{incident['kind']}{whose}, {times}{lasts}{cost}")
     sheet.line(f"  {incident['sentence']}")
     others = dict.fromkeys(part["kind"] for part in parts if part["kind"] != incident["kind"])
     if others:
@@ -151,6 +158,9 @@ def _show_incident(
     sheet.line(f"  evidence: {', '.join(evidence) or _ACCOUNT}")
 
 
+_WORTH_PRINTING_S = 0.05
+"""Minimum cost of an incident that is printed, in s: less is 0.0; what it cost is then in the limits above."""
+_OF_ONE_END = ("sender-state", "sender", "receiver")
 _SEEN_FROM = {
     "link-log": "the link's log",
     "both-ends": "both endpoints",

@@ -31,6 +31,7 @@ from multitracer.diagnosis.limits.names import (
     Limit,
     LimitSubtype,
     RadioCause,
+    Viewpoint,
     causes_document,
     direction_of,
     largest,
@@ -38,7 +39,7 @@ from multitracer.diagnosis.limits.names import (
 )
 from multitracer.diagnosis.packets.dead_times import DeadTime, dead_times
 from multitracer.diagnosis.packets.injected_resets import InjectedReset, injected_resets
-from multitracer.diagnosis.packets.losses import Carried, carried
+from multitracer.diagnosis.packets.losses import Carried, carried, unexplained
 from multitracer.diagnosis.packets.mtu_holes import mtu_holes
 from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets
 from multitracer.diagnosis.packets.options import MissingOption, missing_options
@@ -96,6 +97,9 @@ _RATE_CHANGE = "rate-change"
 """The kind whose two rates the first sentence tells."""
 _FORGOTTEN, _AFTER_IT = "idle-timeout", {"reset-by-peer"}
 """The end of a connection that a box had forgotten, and the kinds that tell of the same end."""
+_OF_LOSSES = {"random-loss", "congestion-loss", "policer", "path-mtu-black-hole", "reordering"}
+"""Kinds of findings that say why data were lost, or that none were."""
+_AFTER_LOSSES = {Limit.RECOVERY, Limit.CONGESTION_WINDOW}
 _MIN_REPAIR = 0.01
 """If retransmissions took at least this share of the time, a sentence says that the cause of the losses is
 unknown. Not measured."""
@@ -316,13 +320,23 @@ class Diagnosis:
 
     @property
     def no_fault(self) -> str:
-        """The sentence that is shown if there is no finding; it also mentions losses of unknown cause."""
+        """The sentence that is shown if there is no finding: it counts losses of unknown cause, if there were any."""
+        return self.unexplained_losses or "No known fault was found beside what limited it."
+
+    @cached_property
+    def unexplained_losses(self) -> str:
+        """A sentence about losses that matter and that no finding explains; "" without such losses."""
         shares = self.limited.shares
-        waited_s = sum(row.seconds for row in shares if row.limit is Limit.RECOVERY or row.part is LimitSubtype.REPAIR)
-        is_short = waited_s <= _MIN_REPAIR * self.limited.total_s
-        if is_short:
-            return "No known fault was found beside what limited it."
-        return "No known fault explains why data were lost and sent again."
+        after = [each for each in shares if each.limit in _AFTER_LOSSES or each.part is LimitSubtype.REPAIR]
+        is_short = sum(each.seconds for each in after) <= _MIN_REPAIR * self.limited.total_s
+        if is_short or any(each.kind in _OF_LOSSES for each in self.findings):
+            return ""
+        if self.is_link_logged:
+            return "No known fault explains why data were lost and sent again."
+        if words := unexplained(self.carried, at_receiver=self.limited.view is Viewpoint.RECEIVER):
+            return words
+        is_repaired = any(each.part is LimitSubtype.REPAIR for each in after)
+        return "Requests or answers were lost, and no known fault explains why." if is_repaired else ""
 
     def table(self) -> Table:
         """Return the table FINDINGS: one row per finding."""

@@ -10,9 +10,10 @@ from multitracer.analysis.intervals import distinct
 from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.limits.limited import shown_s, stretches
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
+from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
-from multitracer.words import ends, rate
+from multitracer.words import about, ends, rate
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.limited import Limited
@@ -105,6 +106,38 @@ def link_in_words(limited: Limited) -> tuple[str, str]:
     is_one_unit = low.endswith(f" {unit}") and high.endswith(f" {unit}")
     around = ends(*(each.removesuffix(f" {unit}") if is_one_unit else each for each in (low, high)))
     return f"{middle} of payload" + (f" ({around})" if around not in (number, middle) else ""), shown_by
+
+
+_STEADY, _OFTEN = 0.6, 0.1
+"""A window varies if more than `_OFTEN` of those that were full were smaller than `_STEADY` of one before: 0.93 of
+them where a program read slowly, none in 15 views of small buffers."""
+
+
+def window_varies(limited: Limited) -> bool:
+    """Return whether a window that was full was much smaller at times than before: its program may read slowly."""
+    if limited.seen is None:
+        return False
+    begin, end = stretches(limited, Limit.RECEIVER_WINDOW)
+    answered_ns = limited.seen.answers.time_ns
+    at_ns = np.sort(np.concatenate([begin, answered_ns[Spans(begin, end).holds(answered_ns)]]))
+    size = limited.seen.window_edge(at_ns) - limited.seen.acknowledged(at_ns)
+    return bool((size < _STEADY * np.maximum.accumulate(size)).sum() > _OFTEN * len(size))
+
+
+_MOST_OF_IT = 0.9  # of the time of idle gaps, that of those which are counted. Not measured
+
+
+def idle_gaps_in_words(lengths_s: Array) -> str:
+    """Return how many idle gaps make most of their time, and their median: "mostly in 8 pauses of about 0.71 s".
+
+    Those between the segments of one write are short and many, and say nothing about the program.
+    """
+    ordered = np.sort(lengths_s)[::-1]
+    many = min(int(np.searchsorted(np.cumsum(ordered), _MOST_OF_IT * ordered.sum())) + 1, len(ordered))
+    mostly = "in" if many == len(ordered) else "mostly in"
+    if many == 1:
+        return f"{mostly} one pause of {about(float(ordered[0]))}"
+    return f"{mostly} {many:,} pauses of about {about(float(np.median(ordered[:many])))}"
 
 
 _ROUND_TRIPS = 1.0

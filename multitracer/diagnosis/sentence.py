@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.verdicts.words import Necessity
-from multitracer.diagnosis.held import idle_gaps_s, link_in_words
+from multitracer.diagnosis.held import idle_gaps_in_words, idle_gaps_s, link_in_words, window_varies
 from multitracer.diagnosis.limits.at_sender import opening
 from multitracer.diagnosis.limits.limited import shown_s, stretches
 from multitracer.diagnosis.limits.names import (
@@ -24,6 +24,7 @@ from multitracer.diagnosis.limits.names import (
 from multitracer.diagnosis.limits.windows import is_read_late
 from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets, failed_opening
 from multitracer.diagnosis.packets.options import lacks_scaling
+from multitracer.diagnosis.remedies import remedy
 from multitracer.units import NS_PER_S
 from multitracer.words import about, count, duration, percent, rate
 
@@ -46,115 +47,12 @@ WORTH_SAYING = 0.1
 """Minimum share of T for which a limit other than the largest is named (limits.md)."""
 ENDED_IN = "It ended in "
 """Begin of the sentence about an outage that the connection did not survive."""
-_AS_LARGE = 2 / 3
-"""Minimum ratio of the next limit to the largest from which on its remedy is told, too. Not measured."""
+_WORTH_HELP = 0.2
+"""Minimum share of T from which on the remedy of a further limit is told, too. Not measured."""
 MOSTLY = 0.5
 """Minimum share for which a sentence begins with "Mostly" (limits.md)."""
 
 
-class Advice(NamedTuple):
-    """A remedy, and what must be so that it is one."""
-
-    limit: Limit
-    help: str
-    needs: frozenset[str] = frozenset()
-    """Facts of `facts_of`, all of which must hold."""
-    part: LimitSubtype | None = None
-    """The subtype of the limit; None: any."""
-
-
-_CONTRACT_HELP = "a higher rate in the contract; shaping instead of policing"
-_POLICED_HELP = "a sender that paces, shaping instead of policing, or a higher rate in the contract"
-_SMALL_MTU_HELP = "ICMP messages that pass, or a smaller MSS at the tunnel: large packets vanish"
-_FULL_QUEUE_HELP = "an AQM that marks (ECN), or another congestion control: a full queue lost packets"
-_FAILED_PATH_HELP = "finding the part of the path that failed: the log of its router or modem shows why"
-_WRITES_HELP = "a program that writes more, or sooner: TCP could have carried more"
-_RECEIVE_BUFFER_HELP = "a larger receive buffer (SO_RCVBUF), or none set, so that the kernel tunes it"
-_OR_BUFFER_HELP = "; or a larger send buffer, if that was full: a recording with the sender's TCP state (ss) shows it"
-_HOST_HELP = "a faster interface of the sender's host (its modem, or the limit that is set on it)"
-ADVICE = tuple(
-    Advice(limit, help_, frozenset(needs.split()), part)
-    for limit, needs, part, help_ in (
-        (Limit.HANDSHAKE, "connection-refused", None,
-         "a server that listens at this port, or the right port; a firewall may refuse in its name"),
-        (Limit.HANDSHAKE, "syn-unanswered", None,
-         "the right address and port, a firewall that lets the connection pass, or a path that works"),
-        (Limit.HANDSHAKE, "unopened", None, "a capture that goes on for longer: an answer may come later"),
-        (Limit.HANDSHAKE, "fast-open-refused", None, "Fast Open at the server, or fewer new connections"),
-        (Limit.HANDSHAKE, "syn-retransmitted", None,
-         "a path and a server (its backlog) that lose no SYN, or connections that are kept open"),
-        (Limit.HANDSHAKE, "", None, "a server that answers sooner, a shorter path, or fewer new connections"),
-        (Limit.OUTAGE, "idle-timeout", None,
-         "keep-alives more often than its timeout, or a new connection after a pause"),
-        (Limit.OUTAGE, "path-mtu-black-hole", None, _SMALL_MTU_HELP),
-        (Limit.OUTAGE, "after-idle", None,
-         f"{_FAILED_PATH_HELP}; or keep-alives, if a firewall or NAT had forgotten the idle connection"),
-        (Limit.OUTAGE, "radio", None, "better coverage, or other handover parameters of the network"),
-        (Limit.OUTAGE, "", None, _FAILED_PATH_HELP),
-        (Limit.LINK, "or-paced", LimitSubtype.HOST,
-         f"{_HOST_HELP}, or no pacer (SO_MAX_PACING_RATE, BBR): its packets do not show which"),
-        (Limit.LINK, "", LimitSubtype.HOST,
-         _HOST_HELP),
-        (Limit.LINK, "", LimitSubtype.ACKS,
-         "less traffic in the direction of the ACKs (an upload of one's own), or a shorter queue there (AQM)"),
-        (Limit.LINK, "policed pacing", None, f"{_CONTRACT_HELP} would only lose fewer packets"),
-        (Limit.LINK, "policed", None, f"{_CONTRACT_HELP}, or a sender that paces, would only lose fewer packets"),
-        (Limit.LINK, "radio", None, "a faster link, a better cell or fewer users"),
-        (Limit.LINK, "", None, "a faster link, or less other traffic on it"),
-        (Limit.RECOVERY, "policer", None, _POLICED_HELP),
-        (Limit.RECOVERY, "path-mtu-black-hole", None, _SMALL_MTU_HELP),
-        (Limit.RECOVERY, "sack-not-translated", None,
-         "a firewall that changes SACK blocks with the sequence numbers, or neither"),
-        (Limit.RECOVERY, "without-sack", None,
-         "SACK at both ends, or a firewall that passes the option; and less loss"),
-        (Limit.RECOVERY, "random-loss", None, "less loss on the link itself: its signal, cable or port"),
-        (Limit.RECOVERY, "congestion-loss", None, _FULL_QUEUE_HELP),
-        (Limit.RECOVERY, "ack-loss", None, "a way back that loses fewer ACKs: its queue, radio or header compression"),
-        (Limit.RECOVERY, "", None, "less loss: the packets do not show its cause; the link's signal and its queue may"),
-        (Limit.RECEIVER_WINDOW, "", LimitSubtype.ZERO, "a receiving program that reads what has arrived"),
-        (Limit.RECEIVER_WINDOW, "unscaled", None,
-         "window scaling at both ends, or a firewall that passes it: without it no window exceeds 65,535 bytes"),
-        (Limit.RECEIVER_WINDOW, "read-late", None,
-         "a receiving program that reads sooner: data waited in its buffer, and a larger one would fill, too"),
-        (Limit.RECEIVER_WINDOW, "", None, _RECEIVE_BUFFER_HELP),
-        (Limit.SENDER_BUFFER, "", None,
-         "a larger send buffer (SO_SNDBUF), or none set, so that the kernel tunes it"),
-        (Limit.APPLICATION, "of-initiator", LimitSubtype.THINK, "a program that sends its data sooner"),
-        (Limit.APPLICATION, "", LimitSubtype.THINK, "a program that begins its answers sooner"),
-        (Limit.APPLICATION, "of-initiator", LimitSubtype.PEER,
-         "a server that answers sooner, or data that do not wait for its answers"),
-        (Limit.APPLICATION, "", LimitSubtype.PEER, "a client that sends its requests sooner, or several at once"),
-        (Limit.APPLICATION, "one-way", LimitSubtype.NAGLE, _WRITES_HELP),
-        (Limit.APPLICATION, "", LimitSubtype.NAGLE, "TCP_NODELAY, or writing the whole message at once"),
-        (Limit.APPLICATION, "", LimitSubtype.LATENCY,
-         "fewer round trips: several requests at once, larger ones, or a shorter path"),
-        (Limit.APPLICATION, "", LimitSubtype.REPAIR,
-         "less loss: a lost request alone waits for a timer, as nothing behind it shows the loss"),
-        (Limit.APPLICATION, "weak-without-state", None, f"{_WRITES_HELP}{_OR_BUFFER_HELP}"),
-        (Limit.APPLICATION, "", None, _WRITES_HELP),
-        (Limit.SLOW_START, "", None, "fewer new connections, a larger initial window, or a shorter path"),
-        (Limit.CONGESTION_WINDOW, "policer", None, _POLICED_HELP),
-        (Limit.CONGESTION_WINDOW, "ecn-marked nothing-lost", None,
-         "a router that marks later, or a faster link: marks slowed the sender down, and nothing was lost"),
-        (Limit.CONGESTION_WINDOW, "weak-without-state nothing-lost", None,
-         f"another congestion control: nothing was lost{_OR_BUFFER_HELP}"),
-        (Limit.CONGESTION_WINDOW, "pacing nothing-lost", None,
-         "another congestion control: this one paces by its own estimate of the rate, and nothing was lost"),
-        (Limit.CONGESTION_WINDOW, "nothing-lost", None, "another congestion control: nothing was lost"),
-        (Limit.CONGESTION_WINDOW, "random-loss", None,
-         "less loss on the link itself, or a congestion control that slows down less for each loss (BBR)"),
-        (Limit.CONGESTION_WINDOW, "congestion-loss", None, _FULL_QUEUE_HELP),
-        (Limit.CONGESTION_WINDOW, "weak-without-state", None,
-         f"less loss, or another congestion control{_OR_BUFFER_HELP}"),
-        (Limit.CONGESTION_WINDOW, "", None, "less loss, or another congestion control"),
-        (Limit.UNKNOWN, "clock-step", None, "a capture whose clock is not set while it runs; NTP may slew it"),
-        (Limit.UNKNOWN, "one-time", None, "a capture that goes on for longer, or one with finer time stamps"),
-        (Limit.UNKNOWN, "one-direction", None, "a capture that has both directions"),
-        (Limit.UNKNOWN, "", None,
-         "a capture at the other end too, and the sender's TCP state (collectors.tcp_info)"),
-    )
-)  # fmt: skip
-"""The remedies: the first one that fits holds. The last one of each limit always fits."""
 _BOTH, _ALL = "the programs at both ends", "the programs and the path between them"
 _NOUNS = {
     Limit.HANDSHAKE: "opening the connection",
@@ -194,33 +92,51 @@ class Headline(NamedTuple):
     """Whose data the limit held back: False the initiator's, True the responder's."""
 
 
+_NEEDLESS = 2  # copies sent needlessly that show losses of ACKs: a single one may be a late ACK. Not measured
 _IDLE_S = 1.0
 """Minimum silence, in s, after which a box on the path may have forgotten a connection. Not measured."""
 
 
 def facts_of(limited: Limited, findings: Sequence[Finding], options: Sequence[MissingOption]) -> frozenset[str]:
     """Return the facts that remedies depend on: kinds of findings, missing options, and those named here."""
-    transfer, seen = limited.transfer, limited.seen
+    transfer = limited.transfer
     windows = [each.numbers["window_bytes"] for each in findings if each.kind == "receiver-limited"]
     missing = {f"without-{each.name}" for each in options}
-    is_in_order = bool((np.diff(transfer.sender["seq_bytes"][transfer.data]) >= 0).all())
-    notes = [note for capture in transfer.recording.captures for note in capture.analysis.trust.notes]
-    is_loss_known = seen is not None and not any(note.severity and "losses" in note.affects for note in notes)
     further = {
         "radio": transfer.has_radio,
         "of-initiator": not transfer.reverse,
         "policed": is_policed(limited),
         "unscaled": lacks_scaling(transfer, max(windows, default=0.0)),
-        "nothing-lost": is_loss_known and is_in_order and not len(transfer.verdicts),
+        "nothing-lost": _is_nothing_lost(limited),
         "unopened": failed_opening(transfer) is not None,
         "clock-step": bool(transfer.clock_steps),
         "one-time": limited.total_s == 0,
         "one-way": not transfer.sender["payload_bytes"][transfer.sender["reverse"] != transfer.reverse].any(),
         "after-idle": _is_idle_before_end(limited),
         "one-direction": len(transfer.sent) in (0, len(transfer.sender)),
+        "receiver-only": limited.view is Viewpoint.RECEIVER,
+        "asked-in-vain": _is_asked_in_vain(limited),
     }
     kinds = {finding.kind for finding in findings}
     return frozenset(kinds | missing | {name for name, holds in further.items() if holds})
+
+
+def _is_nothing_lost(limited: Limited) -> bool:
+    """Return whether the captures show each packet of the data in its order, and none was sent again."""
+    transfer = limited.transfer
+    is_in_order = bool((np.diff(transfer.sender["seq_bytes"][transfer.data]) >= 0).all())
+    notes = [note for capture in transfer.recording.captures for note in capture.analysis.trust.notes]
+    is_known = limited.seen is not None and not any(note.severity and "losses" in note.affects for note in notes)
+    return is_known and is_in_order and not len(transfer.verdicts)
+
+
+def _is_asked_in_vain(limited: Limited) -> bool:
+    """Return whether packets of the peer were lost before the only capture: data had to be sent again needlessly."""
+    if limited.view not in (Viewpoint.SENDER, Viewpoint.SENDER_STATE):
+        return False
+    verdicts = limited.transfer.verdicts
+    is_needless = np.isin(verdicts["necessity"], (Necessity.SPURIOUS, Necessity.ACK_LOST))
+    return int(np.count_nonzero(is_needless)) >= _NEEDLESS
 
 
 def _is_idle_before_end(limited: Limited) -> bool:
@@ -272,31 +188,41 @@ def headline_of(
     rest = [_also(limited, *each, other) for each, other in others.items() if each in named]
     remedies = (remedy(limit, _main_part(limited, row), _facts_here(facts, limited, row)) for row in parts)
     helps = "; ".join(dict.fromkeys(remedies))
-    helps += _help_of_next(limited, {each: other for each, other in others.items() if each in named}, share, facts)
-    last = _last_words(limited, {key} | named | {each for each in others if each[0] in of_radio.limits})
+    for row in own:
+        if others_of_it and row not in parts and row.share >= _WORTH_HELP:
+            of_row = remedy(limit, row.part, _facts_here(facts, limited, row))
+            helps += f"; for {_noun_of(limited, row)} ({percent(row.share, is_short=True)}): {of_row}"
+    helps += _help_of_others(limited, {each: other for each, other in others.items() if each in named}, facts)
+    last = (
+        _ended_by_reset(limited)
+        if "reset-by-peer" in facts
+        else _last_words(limited, {key} | named | {each for each in others if each[0] in of_radio.limits})
+    )
     sentence = " ".join(filter(None, [first, of_radio.more, *others_of_it, *rest, last]))
     helps, cause = of_radio.help or helps, of_radio.cause
     return Headline(limit, capture, share, own[0].confidence, sentence, helps, cause, parts[0].reverse)
 
 
-def _help_of_next(limited: Limited, named: dict[tuple[Limit, bool], float], share: float, facts: frozenset[str]) -> str:
-    """Return the remedy of the next limit, to follow that of the largest; "" if it is much smaller than that.
+def _help_of_others(limited: Limited, named: dict[tuple[Limit, bool], float], facts: frozenset[str]) -> str:
+    """Return the remedies of further limits, to follow that of the largest; "" if none of them has enough time.
 
     `named` has the shares of the limits that the sentence names beside the largest, in descending order.
     """
-    (limit, reverse), next_share = next(iter(named.items()), ((Limit.UNKNOWN, False), 0.0))
-    if limit is Limit.UNKNOWN or next_share < _AS_LARGE * share:
-        return ""
-    rows = [row for row in limited.shares if row.limit is limit]
-    row = next(row for row in rows if limit is Limit.APPLICATION or row.reverse == reverse)
-    noun, part = _noun(limited, limit, reverse=row.reverse), row.part
-    if limit is Limit.APPLICATION:  # of one endpoint, as the sentence names it
-        noun = _noun_of(limited, row)
-        next_share = _by_end(limited, rows)[noun]
-    elif limit is Limit.LINK:
-        part = _main_part(limited, row._replace(part=LimitSubtype.NONE))
-    helps = remedy(limit, part, _facts_here(facts, limited, row))
-    return f"; for {noun} ({percent(next_share, is_short=True)}): {helps}"
+    helps = ""
+    for (limit, reverse), share in named.items():
+        if limit is Limit.UNKNOWN or share < _WORTH_HELP:
+            continue
+        rows = [row for row in limited.shares if row.limit is limit]
+        row = next(row for row in rows if limit is Limit.APPLICATION or row.reverse == reverse)
+        noun, part, of_noun = _noun(limited, limit, reverse=row.reverse), row.part, share
+        if limit is Limit.APPLICATION:  # of one endpoint, as the sentence names it
+            noun = _noun_of(limited, row)
+            of_noun = _by_end(limited, rows)[noun]
+        elif limit is Limit.LINK:
+            part = _main_part(limited, row._replace(part=LimitSubtype.NONE))
+        own = remedy(limit, part, _facts_here(facts, limited, row))
+        helps += f"; for {noun} ({percent(of_noun, is_short=True)}): {own}"
+    return helps
 
 
 def _facts_here(facts: frozenset[str], limited: Limited, row: LimitShare) -> frozenset[str]:
@@ -308,6 +234,9 @@ def _facts_here(facts: frozenset[str], limited: Limited, row: LimitShare) -> fro
         "policed": is_policed(side),
         "or-paced": side.shown is not None and side.shown.spaced.total_ns > 0,
         "read-late": is_late is True,
+        "varies": is_late is not True and window_varies(side),
+        "or-program": row.limit is not Limit.LINK and _or_else(side, row) != "",
+        "acks-lost": row.limit is Limit.LINK and _or_else(side, row) != "",
         "weak-without-state": row.confidence is Confidence.WEAK
         and _has_no_state(side)
         and not side.transfer.recording.inputs.holds("tcp"),  # it was recorded, but that end's capture is not whole
@@ -330,6 +259,15 @@ def _last_words(limited: Limited, named: set[tuple[Limit, bool]]) -> str:
     others = np.flatnonzero(cells.limit != Limit.OUTAGE)
     seconds = float(limited.seconds[int(others.max(initial=-1)) + 1 :].sum())
     return f"{ENDED_IN}{_noun(limited, Limit.OUTAGE, reverse=reverse)}: nothing arrived for {lasted(seconds)}."
+
+
+def _ended_by_reset(limited: Limited) -> str:
+    """Return a sentence about the first reset of the open connection, which ended it."""
+    transfer = limited.transfer
+    row = int(HandshakeAndResets(transfer).resets_when_open[0])
+    at_s = (int(transfer.sender["time_ns"][row]) - limited.begin_ns) * transfer.speed / NS_PER_S
+    who = "server" if transfer.sender["reverse"][row] else "client"
+    return f"The {who} ended the connection by a reset at {at_s:.1f} s."
 
 
 def _by_direction(limited: Limited) -> dict[tuple[Limit, bool], float]:
@@ -456,12 +394,6 @@ def _of_all(nouns: Iterable[str]) -> str:
     return _ALL if set(nouns) & set(_PATH_NOUNS.values()) else _BOTH
 
 
-def remedy(limit: Limit, part: LimitSubtype, facts: frozenset[str]) -> str:
-    """Return the remedy for a limit or its subtype where these facts hold (`facts_of`)."""
-    fitting = (each for each in ADVICE if each.limit is limit and each.part in (None, part) and each.needs <= facts)
-    return next(fitting).help
-
-
 def _headline_unopened(limited: Limited, failed: FailedOpening, facts: frozenset[str]) -> Headline:
     """Return the first sentence of a connection that was never opened."""
     facts |= {failed.kind}
@@ -488,7 +420,8 @@ def _main_part(limited: Limited, row: LimitShare) -> LimitSubtype:
 
 
 def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float, changed: Finding | None) -> str:
-    basis = f"{percent(share, is_short=True)} of {lasted(limited.total_s)}, {parts[0].confidence.label}"
+    told = sum(row.share for row in parts) if limit is Limit.APPLICATION else share  # of the seconds that are told
+    basis = f"{percent(told, is_short=True)} of {lasted(limited.total_s)}, {parts[0].confidence.label}"
     if limit is Limit.UNKNOWN and limited.transfer.clock_steps:
         return f"What limited it is not known: {limited.reason}."
     if limit is Limit.UNKNOWN:
@@ -529,7 +462,20 @@ def _also(limited: Limited, limit: Limit, reverse: bool, share: float) -> str:
         return _programs(limited, rows)
     policed = limit is Limit.LINK and is_policed(side)
     noun = "the policer" if policed else _noun(limited, limit, reverse=reverse)
-    return _was_limit(noun, share, [row for row in rows if row.reverse == reverse])
+    own = [row for row in rows if row.reverse == reverse]
+    return _was_limit(f"{noun}{_or_else(side, max(own, key=lambda row: row.seconds))}", share, own)
+
+
+def _or_else(limited: Limited, row: LimitShare) -> str:
+    """Return words on what else a weak limit may be in the packets of one end: " or ..."; "" for others."""
+    if row.confidence is not Confidence.WEAK:
+        return ""
+    if row.limit is Limit.LINK:
+        return ", or the loss of ACKs," if _is_asked_in_vain(limited) else ""
+    if row.limit not in (Limit.RECOVERY, Limit.CONGESTION_WINDOW) or limited.view is not Viewpoint.RECEIVER:
+        return ""
+    is_marked = limited.seen is not None and bool(limited.seen.answers.marked.any())
+    return ", or a program that waited," if _is_nothing_lost(limited) and not is_marked else ""
 
 
 def _of_limit(rows: Iterable[LimitShare], limit: Limit) -> list[LimitShare]:
@@ -593,10 +539,18 @@ def rows_in_words(limited: Limited) -> list[tuple[str, str, str, str, str]]:
             f"{row.seconds:.2f}",
             percent(row.share),
             row.confidence.label,
-            numbers_of(limited.side(reverse=row.reverse), row.limit),
+            numbers_of(limited.side(reverse=row.reverse), row.limit) if place in _first_of_limit(limited) else "",
         )
-        for row in limited.shares
+        for place, row in enumerate(limited.shares)
     ]
+
+
+def _first_of_limit(limited: Limited) -> set[int]:
+    """Return the places, among the rows, of the first row of each limit and direction: its numbers are of them all."""
+    first: dict[tuple[Limit, bool], int] = {}
+    for place, row in enumerate(limited.shares):
+        first.setdefault((row.limit, row.reverse), place)
+    return set(first.values())
 
 
 def name_of(limited: Limited, row: LimitShare) -> str:
@@ -622,6 +576,7 @@ def numbers_of(limited: Limited, limit: Limit) -> str:
 
 
 _BITS = 8  # in a byte
+_OF_ACKS = 0.25  # minimum part of the link's time for which ACKs are named beside the data. Not measured
 _SHORT_S = 0.95  # below it one digit behind the point is less than two that count
 _LONG_S = 100.0  # from here on minutes and seconds, as wherever a length of time is told
 _AS_ONE = 1.02
@@ -646,6 +601,8 @@ def what_happened(
         paused = idle_gaps_s(limited) if part is LimitSubtype.PEER else lengths
         asks = "asked" if limited.transfer.reverse else "answered"
         clause = _of_application(part, seconds, paused if len(paused) else lengths, asks=asks)
+        if part is LimitSubtype.PEER and _is_asked_in_vain(limited):
+            return f"{clause}, or its requests were lost on the way, as some of its ACKs were"
         may_be_buffer = part is LimitSubtype.WRITES and sure is Confidence.WEAK and _has_no_state(limited)
         return f"{clause}, or its send buffer was full" if may_be_buffer else clause
     if limit is Limit.LINK:
@@ -653,7 +610,12 @@ def what_happened(
             return f"they waited in its queue for {lasted(seconds)}"
         if is_policed(limited):
             return f"a policer let no more through{policed_to(limited)} for {lasted(seconds)}"
-        return f"it had data queued or in service for {lasted(seconds)}{at_rate(limited, changed)}"
+        what = (
+            "data or their ACKs waited in its queues"
+            if _is_of_acks(limited, part)
+            else "it had data queued or in service"
+        )
+        return f"{what} for {lasted(seconds)}{at_rate(limited, changed)}"
     if limit is Limit.RECEIVER_WINDOW and part is LimitSubtype.ZERO:
         return f"it had no room for a segment for {lasted(seconds)}"
     return {
@@ -665,6 +627,15 @@ def what_happened(
         Limit.SLOW_START: f"for {lasted(seconds)} the congestion window was still growing",
         Limit.CONGESTION_WINDOW: f"{_made_small(limited)}it kept data back for {lasted(seconds)}{_though(limited)}",
     }[limit]
+
+
+def _is_of_acks(limited: Limited, part: LimitSubtype) -> bool:
+    """Return whether the link as a whole was the limit in the direction of the ACKs for a large part of its time."""
+    of_acks, of_all = (
+        float((end - begin).sum())
+        for begin, end in (stretches(limited, Limit.LINK, each) for each in (LimitSubtype.ACKS, None))
+    )
+    return not part and of_acks > _OF_ACKS * of_all
 
 
 def is_policed(limited: Limited) -> bool:
@@ -743,6 +714,7 @@ def _made_small(limited: Limited) -> str:
 def _though_read(limited: Limited) -> str:
     """Return words that the receiving program was no reason for a full window; "" where that was not seen."""
     is_in_time = limited.seen is not None and is_read_late(limited.seen) is False
+    is_in_time = is_in_time and not window_varies(limited)
     return ", although the receiving program read in time" if is_in_time else ""
 
 
@@ -769,7 +741,7 @@ def _of_application(part: LimitSubtype, seconds: float, lengths: Array, *, asks:
         return f"{lasted(seconds)} went by until a lost one was sent again, {count(many, 'time')}"
     if part is LimitSubtype.NAGLE:
         return f"small segments waited {lasted(seconds)} for the ACK of a small one (Nagle's algorithm)"
-    return f"it had nothing to send for {lasted(seconds)}, in {count(many, 'pause')}"
+    return f"it had nothing to send for {lasted(seconds)}, {idle_gaps_in_words(lengths)}"
 
 
 def lasted(seconds: float, digits: int = 1) -> str:

@@ -94,6 +94,8 @@ def happened_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figu
         if many
         else [element("p", diagnosis.no_fault, class_="muted")]
     )
+    if many and diagnosis.unexplained_losses:
+        shown.append(element("p", diagnosis.unexplained_losses, class_="muted"))
     if len(items) > _FIRST:
         summary = element("summary", f"{many - _FIRST:,} more that cost less")
         others = element("ol", items[_FIRST:], class_="findings", start=_FIRST + 1)

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from multitracer.diagnosis.diagnose import explain
+from multitracer.diagnosis.held import idle_gaps_in_words
 from multitracer.diagnosis.limits.limited import shown_s
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, RadioCause
 from multitracer.diagnosis.limits.partition import Cells
 from multitracer.diagnosis.limits.spans import Spans
+from multitracer.diagnosis.remedies import ADVICE
 from multitracer.diagnosis.rules import RULES
-from multitracer.diagnosis.sentence import ADVICE, _rest, headline_of
+from multitracer.diagnosis.sentence import _rest, headline_of
 from multitracer.recording.places import OPTIONS
 from multitracer.recording.read import read
 from multitracer.words import about
@@ -136,8 +138,11 @@ def test_long_pauses_are_told_in_minutes(tmp_path: Path) -> None:
         end_ms = exchange.round_trips(end_ms + 130_000, 12 + 4 * turn, count=1)
     found = exchange.diagnosed(tmp_path)
     assert found.headline is not None
-    assert "it had nothing to send for 6 min 30 s, in 3 pauses (99.9 % of 6 min 30 s" in found.headline.sentence
-    assert "3 pauses, usually 2 min 10 s, at most 2 min 10 s" in of(found, "application-limited").sentence
+    assert (
+        "nothing to send for 6 min 30 s, in 3 pauses of about 2 min 10 s (99.9 % of 6 min 30 s"
+        in found.headline.sentence
+    )
+    assert "in 3 pauses of about 2 min 10 s." in of(found, "application-limited").sentence
 
 
 @pytest.mark.parametrize(
@@ -151,7 +156,8 @@ def test_each_remedy_can_be_reached() -> None:
     """A limit has one that always fits, behind all others; what one needs is the kind of a finding, or a fact."""
     kinds = {rule.KIND for rule in RULES} | {f"without-{option}" for option in OPTIONS}
     facts = {"radio", "of-initiator", "policed", "unscaled", "nothing-lost", "unopened", "clock-step", "one-time"}
-    facts |= {"read-late", "or-paced", "one-way", "after-idle", "weak-without-state"}
+    facts |= {"read-late", "or-paced", "one-way", "after-idle", "weak-without-state", "varies", "receiver-only"}
+    facts |= {"asked-in-vain", "acks-lost", "or-program"}
     for limit in Limit:
         own = [each for each in ADVICE if each.limit is limit]
         assert [each for each in own if not each.needs and each.part is None] == own[-1:], limit
@@ -263,7 +269,7 @@ def test_what_is_named_beside_the_largest_limit_has_its_confidence() -> None:
 def test_parts_of_segments_that_the_kernel_holds_wait_by_nagles_algorithm() -> None:
     told = explain(read(_RECORDINGS / "1020035-cellular-steady" / "session")).headline
     assert "small segments waited 4.2 s for the ACK of a small one (Nagle's algorithm)" in told.sentence
-    assert told.help == "a program that writes more, or sooner: TCP could have carried more", "nobody waited for them"
+    assert "the program's pace still sets the rate" in told.help, "nobody waited for them"
 
 
 def test_a_handshake_counts_the_syns_that_it_needed() -> None:
@@ -340,3 +346,52 @@ def test_the_radio_is_not_good_for_the_rest_if_a_cause_of_seconds_is_not_named(h
     causes = {RadioCause.NORMAL: 100.0, RadioCause.COVERAGE: 30.0, RadioCause.HANDOVER: handover_s}
     assert _rest(causes, [RadioCause.COVERAGE]) == rest
     assert _rest(causes, [RadioCause.COVERAGE, RadioCause.HANDOVER]) == "the rest"
+
+
+def test_a_window_that_shrinks_proves_no_program_that_reads_in_time(tmp_path: Path) -> None:
+    """A small buffer offers the same window again and again; one that is read slowly offers less and less."""
+    for windows, is_steady in (((4, 4, 4), True), ((4, 2, 1), False)):
+        exchange, at_ms, number = Exchange().opened(), 51.0, 0
+        for turn in range(12):
+            flight = 4 if turn == 0 else windows[(turn - 1) % 3]
+            exchange.data(at_ms, number, count=flight)
+            number += flight
+            exchange.note(at_ms + 50, 1, seq=_SERVER, ack=_CLIENT + number * FULL, window=windows[turn % 3] * FULL)
+            at_ms += 51
+        folder = tmp_path / str(is_steady)
+        folder.mkdir()
+        found = exchange.diagnosed(folder)
+        assert found.headline.limit is Limit.RECEIVER_WINDOW
+        assert ("the receiver's TCP state (ss) shows which" in found.headline.help) != is_steady
+        assert ("the receiver's TCP state (ss) shows which" in of(found, "receiver-limited").help) != is_steady
+
+
+def test_requests_that_are_missing_at_the_server_may_be_lost() -> None:
+    told = explain(read(_RECORDINGS / "3000110-lost-requests" / "session" / "fixed" / "tcp-0.pcap.gz")).headline
+    assert "or its requests were lost on the way, as some of its ACKs were" in told.sentence
+    assert told.help.startswith("a capture at the client: it shows whether")
+
+
+def test_a_reset_that_ended_the_connection_is_told_at_once() -> None:
+    told = explain(read(_RECORDINGS / "00188-reset" / "session" / "mobile" / "tcp-0.pcap.gz")).headline
+    assert told.sentence.endswith("The client ended the connection by a reset at 2.1 s.")
+    assert "a capture at the sender shows whether its own interface is that link" in told.help
+
+
+def test_losses_without_a_known_cause_are_counted_with_the_queue_before_them() -> None:
+    found = explain(read(_RECORDINGS / "2000022-codel" / "session" / "mobile" / "tcp-0.pcap.gz"))
+    assert found.unexplained_losses.startswith("33 of 651 data packets (5.1 %) were lost")
+    assert "So it was not one full queue alone" in found.unexplained_losses
+
+
+@pytest.mark.parametrize(
+    ("lengths_s", "words"),
+    [
+        ([0.71] * 8 + [0.0006] * 21, "mostly in 8 pauses of about 0.71 s"),
+        ([2.0], "in one pause of 2 s"),
+        ([5.0, 0.01], "mostly in one pause of 5 s"),
+        ([0.2, 0.2, 0.2], "in 3 pauses of about 0.2 s"),
+    ],
+)
+def test_the_pauses_that_took_the_time_are_counted(lengths_s: list[float], words: str) -> None:
+    assert idle_gaps_in_words(np.array(lengths_s)) == words

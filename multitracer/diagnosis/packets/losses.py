@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.analysis.verdicts import Necessity
 from multitracer.diagnosis.packets.packet_delays import MIN_HELD, data_delays, most_ahead, packets_ahead, train_rate
 from multitracer.units import NS_PER_MS, NS_PER_S
+from multitracer.words import count, duration, percent
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.packets.dead_times import DeadTime
@@ -172,6 +174,32 @@ def _in_order(delays: PacketDelays) -> Array:
     came_ns = delays.time_ns + delays.queue_ns
     later_ns = np.minimum.accumulate(came_ns[::-1])[::-1]
     return np.asarray((came_ns <= np.append(later_ns[1:], came_ns[-1])) | (not delays.is_one_way))
+
+
+def unexplained(of: Carried, *, at_receiver: bool) -> str:
+    """Return a sentence that counts lost data, with the queue before them where it is known; "" without losses.
+
+    It is for losses that no rule explains. `at_receiver`: the only capture is the receiver's.
+    """
+    needed = of.transfer.verdicts["necessity"] == Necessity.NECESSARY
+    many, of_all = len(of.lost) or int(np.count_nonzero(needed)), len(of.segments)
+    if not many:
+        return ""
+    if at_receiver:
+        return (
+            f"{count(many, 'data packet')} came late to fill a gap, because earlier copies were lost before this "
+            "capture; a capture at the sender may show why."
+        )
+    share = percent(many / of_all)
+    lost = f"{many:,} of {count(of_all, 'data packet')} ({share}) were lost, and no known fault explains why"
+    losses = of.losses
+    if losses is None or losses.longest_ns < _FULL_NS or losses.waited_s * NS_PER_S > _CHANCE_SHARE * losses.longest_ns:
+        return f"{lost}."
+    waited, longest = duration(losses.waited_s * NS_PER_S), duration(losses.longest_ns)
+    return (
+        f"{lost}: the packets before them had waited {waited} in a queue, where others waited up to {longest}. "
+        "So it was not one full queue alone; a managed queue (AQM), a radio or a cable may be the cause."
+    )
 
 
 def rounds(of: Carried, lost: Array) -> float:

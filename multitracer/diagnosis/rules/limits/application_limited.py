@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.held import held
+from multitracer.diagnosis.held import held, idle_gaps_in_words
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
-from multitracer.words import about, count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,12 +25,8 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     limit = held(diagnosis.limited, Limit.APPLICATION, LimitSubtype.WRITES, minimum=_MIN)
     if limit is None:
         return
-    numbers = limit.numbers
-    typical, largest = about(numbers["median_s"]), about(numbers["largest_s"])
-    lengths = count(len(limit.lengths_s), "pause")
-    lengths += f", usually {typical}, at most {largest}" if len(limit.lengths_s) > 2 else f" of at most {largest}"
     sentence = (
-        f"The sending program had nothing to send for {limit.seconds:.1f} s, {100 * limit.share:.0f} % of the time: "
-        f"{lengths}."
+        f"The sending program had nothing to send for {limit.seconds:.1f} s, {100 * limit.share:.0f} % of the time, "
+        f"{idle_gaps_in_words(limit.lengths_s)}."
     )
-    yield limit.finding(KIND, sentence, numbers)
+    yield limit.finding(KIND, sentence)

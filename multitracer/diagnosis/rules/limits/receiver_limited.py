@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.held import held
+from multitracer.diagnosis.held import held, window_varies
 from multitracer.diagnosis.limits.limited import stretches
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.limits.spans import Spans
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 KIND = "receiver-limited"
 HELP = "A larger receive buffer (SO_RCVBUF, tcp_rmem), or none set, so that the kernel tunes it."
 _READ_LATE_HELP = "A receiving program that reads sooner: data waited in its buffer, and a larger one would fill, too."
+_VARIES_HELP = "A program that reads sooner, or a larger SO_RCVBUF: the receiver's TCP state (ss) shows which."
 _UNSCALED_HELP = "Window scaling: without it no window exceeds 65,535 bytes, however large the buffer is."
 
 
@@ -45,6 +46,8 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         finding = finding._replace(help=_UNSCALED_HELP)
     elif seen is not None and is_read_late(seen):
         finding = finding._replace(help=_READ_LATE_HELP)
+    elif window_varies(diagnosis.limited):
+        finding = finding._replace(help=_VARIES_HELP)
     yield finding
 
 

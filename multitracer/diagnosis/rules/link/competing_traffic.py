@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Table
 
 KIND = "competing-traffic"
-HELP = "Look who else uses the link; fair queueing (fq_codel, CAKE) gives each flow its share."
+HELP = (
+    "Look who else uses the link; fair queueing (fq_codel, CAKE) gives each flow its share. "
+    "In a cell, changes of its own rate look alike: the log of the modem shows which."
+)
 CELL_HELP = "A cell with fewer users, or more channels; a fair scheduler cannot give more than a share."
 _CHUNK, _MIN_CHUNK, _CHUNKS = 16, 8, 24
 """Maximum number of gaps in a chunk: enough for a quantile, few enough for bursts of cross traffic. With

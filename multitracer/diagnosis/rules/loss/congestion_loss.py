@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 KIND = "congestion-loss"
 HELP = (
     "This is no fault: TCP fills a queue until packets are lost. "
-    "An AQM that marks (ECN), or another congestion control, loses less at the same rate."
+    "A queue that marks instead of dropping (ECN), or another congestion control, loses less at the same rate."
 )
 
 
@@ -27,7 +27,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     served = lost_behind_queue(diagnosis)
     if served is not None and 2 * len(served.place) > len(lost.place):
         return  # the link had served most of them: no queue dropped these, however long it was
-    most = "{count:,} packets ({percent:.2f} %) were lost, most of them to a full queue: "
+    most = "{count:,} packets ({percent:.2f} %) were lost, most of them by a queue that was full or managed (AQM): "
     why = f"the packets before them had waited in it for {lost.waited_s:.3f} s, the longest wait of all."
     if not lost.waited_longest:
         why = f"as many packets as ever were ahead of them, which took {lost.waited_s:.3f} s."

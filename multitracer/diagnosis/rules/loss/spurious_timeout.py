@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.analysis.verdicts import Necessity, RetransmissionCause, evidence_words
+from multitracer.analysis.verdicts import Necessity, RetransmissionCause, VerdictEvidence
 from multitracer.captured import Flag
 from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
@@ -20,7 +20,17 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 KIND = "spurious-timeout"
-HELP = "A timer that knows the queue: timestamps (RFC 7323), F-RTO (RFC 5682), or less standing queue."
+HELP = "A timer that knows the queue (timestamps, F-RTO), less standing queue, or fewer lost ACKs."
+_SHOWN_BY = {
+    VerdictEvidence.RECEIVER: "the receiver's capture has the first copy",
+    VerdictEvidence.LINK_LOG: "the link's log has the first copy",
+    VerdictEvidence.D_SACK: "the receiver reported two copies (D-SACK)",
+    VerdictEvidence.EIFEL: "the ACK echoes the time of the first copy",
+    VerdictEvidence.EARLY_ACK: "the ACK came too soon for the second copy",
+    VerdictEvidence.EARLY_STAMP: "the ACK was sent too soon for the second copy",
+    VerdictEvidence.PASSED_BEFORE: "the ACK had passed the capture before",
+}
+"""What shows that the first copy arrived, the most certain first; the table of segments has all of it in code words."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
@@ -49,10 +59,10 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         drained_ns = int(sender["time_ns"][verdicts["row"][until]]) if until < len(verdicts) else None
         cost_s = _cost_s(diagnosis, resent, began_ns, drained_ns)
         payload = int(sender["payload_bytes"][resent].sum())
-        words = evidence_words(int(verdicts["evidence"][place]))
+        shown = _shown_by(int(verdicts["evidence"][place]))
         sentence = (
             f"A timer of TCP expired {diagnosis.at_s(began_ns):.1f} s into the transfer though "
-            f"nothing was lost; {payload:,} bytes were sent again needlessly (evidence: {words})."
+            f"the data had arrived; {payload:,} bytes were sent again needlessly{shown}."
         )
         evidence = rows("sender", [row, *([answer] if answer != NA else [])])
         yield Finding(KIND, began_ns, ended_ns, cost_s, payload, evidence, sentence)
@@ -72,6 +82,11 @@ def _cost_s(diagnosis: Diagnosis, resent: Array, begin_ns: int, end_ns: int | No
     sent_bytes = max(int(transfer.payload_bytes[within].sum()), 1)
     part = int(transfer.sender["payload_bytes"][resent].sum()) / sent_bytes
     return min(part, 1.0) * diagnosis.limited_s(Limit.LINK, begin_ns=begin_ns, end_ns=end_ns)
+
+
+def _shown_by(evidence: int) -> str:
+    """Return ": " and what shows that the first copy arrived; "" for evidence that needs a figure to be seen."""
+    return next((f": {words}" for bit, words in _SHOWN_BY.items() if evidence & bit), "")
 
 
 def _set_up(diagnosis: Diagnosis, expired: Array) -> Finding:
