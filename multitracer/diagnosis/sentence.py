@@ -420,8 +420,8 @@ def _main_part(limited: Limited, row: LimitShare) -> LimitSubtype:
 
 
 def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float, changed: Finding | None) -> str:
-    told = sum(row.share for row in parts) if limit is Limit.APPLICATION else share  # of the seconds that are told
-    basis = f"{percent(told, is_short=True)} of {lasted(limited.total_s)}, {parts[0].confidence.label}"
+    named = sum(row.share for row in parts) if limit is Limit.APPLICATION else share  # of the seconds that are named
+    basis = f"{percent(named, is_short=True)} of {lasted(limited.total_s)}, {parts[0].confidence.label}"
     if limit is Limit.UNKNOWN and limited.transfer.clock_steps:
         return f"What limited it is not known: {limited.reason}."
     if limit is Limit.UNKNOWN:
