@@ -12,6 +12,11 @@ BENCH_ARGS ?=
 BASE ?=
 CAUSES_ARGS ?= all .causes --seeds 1-199,1000000-1000020,2000000-2000011,3000000-3000007,4000000-4000011
 DRIVES_ARGS ?= .drives --seeds 0-20
+# What asks each dependency for what we need of it
+OLDEST_TESTS := tests/cli/test_commands.py tests/cli/test_docs.py tests/cli/test_errors.py tests/cli/test_tables.py tests/api tests/notebooks \
+    tests/campaign/test_query.py tests/campaign/test_cluster.py tests/campaign/test_bucket.py tests/analysis/test_correlation.py \
+    tests/figures/test_stacked.py tests/collectors/test_ports.py tests/collectors/test_packets.py tests/native/test_zstd.py
+DENY_ARGS ?= check
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -33,7 +38,7 @@ BUILD = $(WITH_BUILD) $(IN_VENV) hatchling build
 SESSION := typical-1450k
 REPORT := $(CURDIR)/out/$(SESSION).html
 
-.PHONY: help demo test quick lint buckets engines bench causes drives soak fuzz native sdist wheel sanitize pictures statistics clean debian
+.PHONY: help demo test quick lint buckets engines oldest audit bench causes drives soak fuzz native sdist wheel sanitize pictures statistics clean debian
 
 help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -61,6 +66,15 @@ buckets: $(VENV)/.developer  ## run campaigns against a real S3 server, which Go
 
 engines: $(VENV)/.duckdb-1.5/.made  ## ask campaigns by the oldest DuckDB that is allowed; make test takes the newest
 	PYTHONPATH="$(abspath $(VENV))/.duckdb-1.5" $(IN_VENV) pytest tests/campaign/test_query.py tests/campaign/test_report.py tests/campaign/test_compare.py $(PYTEST_ARGS)
+
+oldest: $(VENV)/.oldest/.made  ## run tests with the lowest version of each dependency that pyproject.toml allows (some minutes)
+	PYTHONPATH="$(CURDIR)" $(VENV)/.oldest/bin/python -m pytest -n $(JOBS) -m "not browser and not fuzz" $(OLDEST_TESTS) $(PYTEST_ARGS)
+
+audit: $(VENV)/.build/.made  ## look up known faults and licences of what make test installed, and of the kernel's crates (network)
+	$(IN_VENV) pip freeze --exclude-editable | grep -v '^-e' > $(VENV)/.frozen
+	$(WITH_BUILD) uvx 'pip-audit==2.10.*' --strict --disable-pip --no-deps -r $(VENV)/.frozen
+	$(WITH_BUILD) sh -c 'command -v cargo-deny || cargo install --quiet --locked --root "$(VENV)/.build" cargo-deny@0.20.2'
+	$(WITH_BUILD) cargo deny --manifest-path native/Cargo.toml $(DENY_ARGS)
 
 bench: debian $(VENV)/.developer  ## measure against tcptrace, tshark and scapy on own recordings (some minutes, 4 GB)
 	$(IN_VENV) tests.benchmarks $(BENCH_ARGS)
@@ -128,7 +142,13 @@ $(VENV)/.developer: pyproject.toml $(VENV)/.user
 	@touch $@
 
 $(VENV)/.build/.made: $(VENV)/.developer
-	@$(PIP_INSTALL) --target $(@D) 'hatchling>=1.27' 'cargo-zigbuild>=0.20' ziglang 'auditwheel>=6' >&2
+	@$(PIP_INSTALL) --target $(@D) 'hatchling>=1.27' 'cargo-zigbuild>=0.20' ziglang 'auditwheel>=6' 'uv>=0.9' >&2
+	@touch $@
+
+$(VENV)/.oldest/.made: pyproject.toml $(VENV)/.build/.made
+	@$(WITH_BUILD) uv venv --quiet --clear --python $(VENV)/bin/python $(@D)
+	@$(WITH_BUILD) uv pip install --quiet --python $(@D) --resolution lowest-direct -r pyproject.toml --extra all --group test
+	@$(WITH_BUILD) uv pip install --quiet --python $(@D) --no-deps --editable .
 	@touch $@
 
 $(VENV)/.duckdb-1.5/.made: $(VENV)/.developer
