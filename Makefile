@@ -38,7 +38,7 @@ BUILD = $(WITH_BUILD) $(IN_VENV) hatchling build
 SESSION := typical-1450k
 REPORT := $(CURDIR)/out/$(SESSION).html
 
-.PHONY: help demo test quick lint buckets engines oldest audit bench causes drives soak fuzz native sdist wheel sanitize pictures statistics clean debian
+.PHONY: help demo test quick lint buckets engines oldest audit image bench causes drives soak fuzz native sdist wheel sanitize pictures statistics clean debian
 
 help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -75,6 +75,9 @@ audit: $(VENV)/.build/.made  ## look up known faults and licences of what make t
 	$(WITH_BUILD) uvx 'pip-audit==2.10.*' --strict --disable-pip --no-deps -r $(VENV)/.frozen
 	$(WITH_BUILD) sh -c 'command -v cargo-deny || cargo install --quiet --locked --root "$(VENV)/.build" cargo-deny@0.20.2'
 	$(WITH_BUILD) cargo deny --manifest-path native/Cargo.toml $(DENY_ARGS)
+
+image:  ## build the container image on BASE, and run in it what docs/container.md shows (podman or docker)
+	@.ci/image $(BASE)
 
 bench: debian $(VENV)/.developer  ## measure against tcptrace, tshark and scapy on own recordings (some minutes, 4 GB)
 	$(IN_VENV) tests.benchmarks $(BENCH_ARGS)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import subprocess
 import tomllib
 from pathlib import Path
@@ -60,6 +62,37 @@ def test_each_python_from_the_oldest_on_is_tried_with_the_kernel_and_without() -
     minors = [int(each.split(".")[1]) for each in matrix["python"]]
     assert minors == list(range(minors[0], minors[-1] + 1))
     assert set(matrix["native"]) == {"0", "1"}
+
+
+def test_the_lowest_versions_and_known_faults_are_looked_at_each_week_too() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8"))
+    assert workflow["jobs"]["dependencies"]["strategy"]["matrix"]["target"] == ["oldest", "audit"]
+    assert workflow[True]["schedule"]  # YAML 1.1 reads `on` as true
+
+
+def test_the_container_for_developers_is_a_stage_of_the_image_and_calls_a_target() -> None:
+    about = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8"))
+    assert ROOT / ".devcontainer" / about["build"]["dockerfile"] == ROOT / ".devcontainer" / ".." / "Containerfile"
+    assert f" AS {about['build']['target']}\n" in (ROOT / "Containerfile").read_text("utf-8")
+    make, target = about["postCreateCommand"].split()
+    assert make == "make"
+    assert target in TARGETS
+
+
+def test_what_the_page_of_the_container_shows_is_what_make_image_tries() -> None:
+    """Of each command the options; folders and the interface are others."""
+    page = (ROOT / "docs" / "container.md").read_text("utf-8")
+    tried = (ROOT / ".ci" / "image").read_text("utf-8")
+    commands = [shlex.split(line) for line in page.splitlines() if line.startswith("podman run ")]
+    assert [command[command.index("multitracer") + 1] for command in commands] == ["report", "capture"]
+    options = {word for command in commands for word in command if word.startswith("--")} | {"NET_RAW"}
+    assert [option for option in options if option not in tried] == []
+
+
+def test_arguments_of_the_image_on_its_page_are_those_of_the_file() -> None:
+    page = (ROOT / "docs" / "container.md").read_text("utf-8")
+    named = set(re.findall(r"^\| `([A-Z]+)=", page, re.MULTILINE))
+    assert named == set(re.findall(r"^ARG ([A-Z]+)", (ROOT / "Containerfile").read_text("utf-8"), re.MULTILINE))
 
 
 def test_the_tests_of_buckets_may_not_be_skipped_for_want_of_a_server(tmp_path: Path) -> None:

@@ -98,6 +98,17 @@ def test_it_reads_what_python_reads(bare: Bare, tmp_path: Path) -> None:
         assert native == bare.run("multitracer", "analyze", "--json", path, **{VARIABLE: "0"})
 
 
+@pytest.mark.parametrize("command", ["uvx --from", "uvx pipx run --spec"])
+def test_a_tool_runs_the_wheel_in_an_environment_of_its_own(command: str, bare: Bare, tmp_path: Path) -> None:
+    """`bare` is asked for where the wheel is for another machine."""
+    ours = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", VARIABLE)}
+    places = {"UV_PYTHON": sys.executable, "UV_CACHE_DIR": str(tmp_path / "uv"), "PIPX_HOME": str(tmp_path / "pipx")}
+    words = [*command.split(), str(built("*-abi3-*.whl")), "multitracer", "--version", "-v"]
+    done = subprocess.run(words, cwd=tmp_path, env=ours | places, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:2] == bare.run("multitracer", "--version", "-v").splitlines()[:2]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="auditwheel looks at wheels for Linux")
 def test_it_asks_for_no_newer_c_library_than_its_name_says() -> None:
     """`auditwheel` looks at the symbols that the kernel needs of the C library."""
