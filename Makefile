@@ -155,5 +155,5 @@ $(VENV)/.oldest/.made: pyproject.toml $(VENV)/.build/.made
 	@touch $@
 
 $(VENV)/.duckdb-1.5/.made: $(VENV)/.developer
-	@$(PIP_INSTALL) --no-deps --upgrade --target $(@D) 'duckdb==1.5.*' >&2
+	@$(PIP_INSTALL) --no-deps --upgrade --target $(@D) 'duckdb==1.5.1' >&2
 	@touch $@
