@@ -100,7 +100,7 @@ _FORGOTTEN, _AFTER_IT = "idle-timeout", {"reset-by-peer"}
 _OF_LOSSES = {"random-loss", "congestion-loss", "policer", "path-mtu-black-hole", "reordering"}
 """Kinds of findings that say why data were lost, or that none were."""
 _AFTER_LOSSES = {Limit.RECOVERY, Limit.CONGESTION_WINDOW}
-_MIN_REPAIR = 0.01
+_MIN_REPAIR = 0.02
 """If retransmissions took at least this share of the time, a sentence says that the cause of the losses is
 unknown. Not measured."""
 

@@ -9,7 +9,7 @@ import numpy as np
 from multitracer.analysis.intervals import distinct
 from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.limits.limited import shown_s, stretches
-from multitracer.diagnosis.limits.names import Limit, LimitSubtype
+from multitracer.diagnosis.limits.names import ONE_END, Confidence, Limit, LimitSubtype
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
@@ -124,6 +124,14 @@ def window_varies(limited: Limited) -> bool:
     return bool((size < _STEADY * np.maximum.accumulate(size)).sum() > _OFTEN * len(size))
 
 
+def or_full_buffer(limited: Limited) -> str:
+    """Return words that an idle program may have been a full send buffer, where packets of one end do not tell."""
+    rows = [row for row in limited.shares if (row.limit, row.part) == (Limit.APPLICATION, LimitSubtype.WRITES)]
+    is_weak = any(row.confidence is Confidence.WEAK for row in rows)
+    return ", or its send buffer was full" if is_weak and limited.view in ONE_END else ""
+
+
+_ALIKE = 0.15  # maximum error of the sum of idle gaps by their median. Not measured
 _MOST_OF_IT = 0.9  # of the time of idle gaps, that of those which are counted. Not measured
 
 
@@ -135,9 +143,11 @@ def idle_gaps_in_words(lengths_s: Array) -> str:
     ordered = np.sort(lengths_s)[::-1]
     many = min(int(np.searchsorted(np.cumsum(ordered), _MOST_OF_IT * ordered.sum())) + 1, len(ordered))
     mostly = "in" if many == len(ordered) else "mostly in"
+    largest, typical = float(ordered[0]), float(np.median(ordered[:many]))
     if many == 1:
-        return f"{mostly} one pause of {about(float(ordered[0]))}"
-    return f"{mostly} {many:,} pauses of about {about(float(np.median(ordered[:many])))}"
+        return f"{mostly} one pause of {about(largest)}"
+    is_alike = abs(many * typical - ordered[:many].sum()) <= _ALIKE * many * typical
+    return f"{mostly} {many:,} pauses of {f'about {about(typical)}' if is_alike else f'up to {about(largest)}'}"
 
 
 _ROUND_TRIPS = 1.0

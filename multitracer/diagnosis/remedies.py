@@ -29,6 +29,9 @@ _AT_SENDER_HELP = "a capture at the sender shows"
 _RECEIVE_BUFFER_HELP = "a larger receive buffer (SO_RCVBUF, tcp_rmem), or none set, so that the kernel tunes it"
 _OR_BUFFER_HELP = "; or a larger send buffer, if that was full: a recording with the sender's TCP state (ss) shows it"
 _HOST_HELP = "a faster interface of the sender's host (its modem, or the limit set on it), or less other traffic on it"
+_OR_PROGRAM_HELP = (
+    f"{_AT_SENDER_HELP} whether the window, a buffer or the program kept data back, best with its TCP state"
+)
 ADVICE = tuple(
     Advice(limit, help_, frozenset(needs.split()), part)
     for limit, needs, part, help_ in (
@@ -67,6 +70,8 @@ ADVICE = tuple(
          "a firewall that changes SACK blocks with the sequence numbers, or neither"),
         (Limit.RECOVERY, "without-sack", None,
          "SACK at both ends, or a firewall that passes the option; and less loss"),
+        (Limit.RECOVERY, "no-sack", None,
+         "SACK at both ends (tcp_sack): without it each round trip repairs one lost packet; and less loss"),
         (Limit.RECOVERY, "random-loss", None, "less loss on the link itself: its signal, cable or port"),
         (Limit.RECOVERY, "congestion-loss", None, _FULL_QUEUE_HELP),
         (Limit.RECOVERY, "ack-loss", None, "a way back that loses fewer ACKs: its queue, radio or header compression"),
@@ -82,6 +87,9 @@ ADVICE = tuple(
         (Limit.RECEIVER_WINDOW, "varies", None,
          "a receiving program that reads sooner, or a larger SO_RCVBUF: the receiver's TCP state (ss) shows which"),
         (Limit.RECEIVER_WINDOW, "", None, _RECEIVE_BUFFER_HELP),
+        (Limit.SENDER_BUFFER, "or-program", None, _OR_PROGRAM_HELP),
+        (Limit.SENDER_BUFFER, "stateless", None,
+         "a larger send buffer (SO_SNDBUF, tcp_wmem), if the sender's TCP state (ss) shows that it was full"),
         (Limit.SENDER_BUFFER, "", None,
          "a larger send buffer (SO_SNDBUF, tcp_wmem), or none set, so that the kernel tunes it"),
         (Limit.APPLICATION, "of-initiator", LimitSubtype.THINK,
@@ -91,9 +99,10 @@ ADVICE = tuple(
          "a server that answers sooner, or data that do not wait for its answers"),
         (Limit.APPLICATION, "asked-in-vain", LimitSubtype.PEER,
          "a capture at the client: it shows whether requests were sent late, or lost on the way, as ACKs were"),
-        (Limit.APPLICATION, "", LimitSubtype.PEER, "a client that sends its requests sooner, or several at once"),
+        (Limit.APPLICATION, "", LimitSubtype.PEER,
+         "a client that sends its requests sooner, or several at once, unless its pace is intended"),
         (Limit.APPLICATION, "one-way", LimitSubtype.NAGLE,
-         f"{_NAGLE_HELP}: each message is sooner then, but the program's pace still sets the rate"),
+         f"{_WRITES_HELP}; TCP_NODELAY would only make each message sooner"),
         (Limit.APPLICATION, "", LimitSubtype.NAGLE, _NAGLE_HELP),
         (Limit.APPLICATION, "", LimitSubtype.LATENCY,
          "fewer round trips: several requests at once, larger ones, or a shorter path"),
@@ -105,8 +114,7 @@ ADVICE = tuple(
         (Limit.CONGESTION_WINDOW, "policer", None, _POLICED_HELP),
         (Limit.CONGESTION_WINDOW, "ecn-marked nothing-lost", None,
          "a router that marks later, or a faster link: marks slowed the sender down, and nothing was lost"),
-        (Limit.CONGESTION_WINDOW, "or-program", None,
-         f"{_AT_SENDER_HELP} whether the window, a buffer or a program kept data back"),
+        (Limit.CONGESTION_WINDOW, "or-program", None, _OR_PROGRAM_HELP),
         (Limit.CONGESTION_WINDOW, "weak-without-state nothing-lost", None,
          f"another congestion control: nothing was lost{_OR_BUFFER_HELP}"),
         (Limit.CONGESTION_WINDOW, "pacing nothing-lost", None,

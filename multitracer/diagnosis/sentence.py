@@ -12,6 +12,7 @@ from multitracer.diagnosis.limits.at_sender import opening
 from multitracer.diagnosis.limits.limited import shown_s, stretches
 from multitracer.diagnosis.limits.names import (
     OF_THE_RADIO,
+    ONE_END,
     Confidence,
     Limit,
     LimitSubtype,
@@ -23,7 +24,7 @@ from multitracer.diagnosis.limits.names import (
 )
 from multitracer.diagnosis.limits.windows import is_read_late
 from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets, failed_opening
-from multitracer.diagnosis.packets.options import lacks_scaling
+from multitracer.diagnosis.packets.options import lacks_sack, lacks_scaling
 from multitracer.diagnosis.remedies import remedy
 from multitracer.units import NS_PER_S
 from multitracer.words import about, count, duration, percent, rate
@@ -47,8 +48,6 @@ WORTH_SAYING = 0.1
 """Minimum share of T for which a limit other than the largest is named (limits.md)."""
 ENDED_IN = "It ended in "
 """Begin of the sentence about an outage that the connection did not survive."""
-_WORTH_HELP = 0.2
-"""Minimum share of T from which on the remedy of a further limit is told, too. Not measured."""
 MOSTLY = 0.5
 """Minimum share for which a sentence begins with "Mostly" (limits.md)."""
 
@@ -92,6 +91,7 @@ class Headline(NamedTuple):
     """Whose data the limit held back: False the initiator's, True the responder's."""
 
 
+_REQUESTS = 2  # segments of data, at most, of an end that only asks for a transfer, and waits for no part of it
 _NEEDLESS = 2  # copies sent needlessly that show losses of ACKs: a single one may be a late ACK. Not measured
 _IDLE_S = 1.0
 """Minimum silence, in s, after which a box on the path may have forgotten a connection. Not measured."""
@@ -111,23 +111,31 @@ def facts_of(limited: Limited, findings: Sequence[Finding], options: Sequence[Mi
         "unopened": failed_opening(transfer) is not None,
         "clock-step": bool(transfer.clock_steps),
         "one-time": limited.total_s == 0,
-        "one-way": not transfer.sender["payload_bytes"][transfer.sender["reverse"] != transfer.reverse].any(),
+        "one-way": int(np.count_nonzero(_payload_of_peer(transfer))) <= _REQUESTS,
         "after-idle": _is_idle_before_end(limited),
         "one-direction": len(transfer.sent) in (0, len(transfer.sender)),
         "receiver-only": limited.view is Viewpoint.RECEIVER,
+        "no-sack": lacks_sack(transfer),
         "asked-in-vain": _is_asked_in_vain(limited),
     }
     kinds = {finding.kind for finding in findings}
     return frozenset(kinds | missing | {name for name, holds in further.items() if holds})
 
 
+def _payload_of_peer(transfer: Transfer) -> Array:
+    """Return the payload of each segment of the other end, in bytes: int64."""
+    return np.asarray(transfer.sender["payload_bytes"][transfer.sender["reverse"] != transfer.reverse])
+
+
 def _is_nothing_lost(limited: Limited) -> bool:
-    """Return whether the captures show each packet of the data in its order, and none was sent again."""
+    """Return whether no packet of the data was lost as far as the captures show: what was sent again was not needed."""
     transfer = limited.transfer
-    is_in_order = bool((np.diff(transfer.sender["seq_bytes"][transfer.data]) >= 0).all())
+    is_from_afar = limited.view is Viewpoint.RECEIVER
+    is_in_order = not is_from_afar or bool((np.diff(transfer.sender["seq_bytes"][transfer.data]) >= 0).all())
     notes = [note for capture in transfer.recording.captures for note in capture.analysis.trust.notes]
     is_known = limited.seen is not None and not any(note.severity and "losses" in note.affects for note in notes)
-    return is_known and is_in_order and not len(transfer.verdicts)
+    needless = transfer.verdicts["necessity"] == Necessity.SPURIOUS
+    return is_known and is_in_order and bool(needless.all()) and not (is_from_afar and len(needless))
 
 
 def _is_asked_in_vain(limited: Limited) -> bool:
@@ -186,31 +194,47 @@ def headline_of(
     first = of_radio.first or _first(limited, limit, parts, share, changed)
     named = {each for each, other in others.items() if other >= WORTH_SAYING and each[0] not in of_radio.limits}
     rest = [_also(limited, *each, other) for each, other in others.items() if each in named]
-    remedies = (remedy(limit, _main_part(limited, row), _facts_here(facts, limited, row)) for row in parts)
-    helps = "; ".join(dict.fromkeys(remedies))
-    for row in own:
-        if others_of_it and row not in parts and row.share >= _WORTH_HELP:
-            of_row = remedy(limit, row.part, _facts_here(facts, limited, row))
-            helps += f"; for {_noun_of(limited, row)} ({percent(row.share, is_short=True)}): {of_row}"
-    helps += _help_of_others(limited, {each: other for each, other in others.items() if each in named}, facts)
-    last = (
-        _ended_by_reset(limited)
-        if "reset-by-peer" in facts
-        else _last_words(limited, {key} | named | {each for each in others if each[0] in of_radio.limits})
-    )
+    helps = [_remedy(limited, row._replace(part=_main_part(limited, row)), facts) for row in parts]
+    if others_of_it:
+        rest_of_it = [row for row in own if row not in parts and row.share >= WORTH_SAYING]
+        helps += [_help_for(_noun_of(limited, row), row.share, _remedy(limited, row, facts)) for row in rest_of_it]
+    helps += _helps_of_others(limited, {each: other for each, other in others.items() if each in named}, facts)
+    if is_reset := "reset-by-peer" in facts:
+        helps.append("for the reset: the log of the program that ended it, or of a firewall")
+    gone = {key} | named | {each for each in others if each[0] in of_radio.limits}
+    last = _ended_by_reset(limited) if is_reset else _last_words(limited, gone)
     sentence = " ".join(filter(None, [first, of_radio.more, *others_of_it, *rest, last]))
-    helps, cause = of_radio.help or helps, of_radio.cause
-    return Headline(limit, capture, share, own[0].confidence, sentence, helps, cause, parts[0].reverse)
+    help_, cause = of_radio.help or _each_once(helps), of_radio.cause
+    return Headline(limit, capture, share, own[0].confidence, sentence, help_, cause, parts[0].reverse)
 
 
-def _help_of_others(limited: Limited, named: dict[tuple[Limit, bool], float], facts: frozenset[str]) -> str:
-    """Return the remedies of further limits, to follow that of the largest; "" if none of them has enough time.
+def _remedy(limited: Limited, row: LimitShare, facts: frozenset[str]) -> str:
+    """Return the remedy for a row, with the sender of its data by name."""
+    words = remedy(row.limit, row.part, _facts_here(facts, limited, row))
+    return words.replace("a capture at the sender", f"a capture at the {'server' if row.reverse else 'client'}")
+
+
+def _help_for(noun: str, share: float, words: str) -> str:
+    return f"for {noun} ({percent(share, is_short=True)}): {words}"
+
+
+def _each_once(helps: Sequence[str]) -> str:
+    """Return remedies as one text, without those that one before has, too."""
+    kept: list[str] = []
+    for each in helps:
+        if not any(each.rpartition("): ")[2] in before for before in kept):
+            kept.append(each)
+    return "; ".join(kept)
+
+
+def _helps_of_others(limited: Limited, named: dict[tuple[Limit, bool], float], facts: frozenset[str]) -> list[str]:
+    """Return the remedies of further limits, to follow that of the largest.
 
     `named` has the shares of the limits that the sentence names beside the largest, in descending order.
     """
-    helps = ""
+    helps = []
     for (limit, reverse), share in named.items():
-        if limit is Limit.UNKNOWN or share < _WORTH_HELP:
+        if limit is Limit.UNKNOWN:
             continue
         rows = [row for row in limited.shares if row.limit is limit]
         row = next(row for row in rows if limit is Limit.APPLICATION or row.reverse == reverse)
@@ -220,8 +244,7 @@ def _help_of_others(limited: Limited, named: dict[tuple[Limit, bool], float], fa
             of_noun = _by_end(limited, rows)[noun]
         elif limit is Limit.LINK:
             part = _main_part(limited, row._replace(part=LimitSubtype.NONE))
-        own = remedy(limit, part, _facts_here(facts, limited, row))
-        helps += f"; for {noun} ({percent(of_noun, is_short=True)}): {own}"
+        helps.append(_help_for(noun, of_noun, _remedy(limited, row._replace(part=part), facts)))
     return helps
 
 
@@ -236,17 +259,13 @@ def _facts_here(facts: frozenset[str], limited: Limited, row: LimitShare) -> fro
         "read-late": is_late is True,
         "varies": is_late is not True and window_varies(side),
         "or-program": row.limit is not Limit.LINK and _or_else(side, row) != "",
+        "stateless": side.view in ONE_END,
         "acks-lost": row.limit is Limit.LINK and _or_else(side, row) != "",
         "weak-without-state": row.confidence is Confidence.WEAK
-        and _has_no_state(side)
+        and side.view in ONE_END
         and not side.transfer.recording.inputs.holds("tcp"),  # it was recorded, but that end's capture is not whole
     }
     return (facts - set(here)) | {name for name, holds in here.items() if holds}
-
-
-def _has_no_state(limited: Limited) -> bool:
-    """Return whether only packets of one end are known: they do not tell an idle program from a full send buffer."""
-    return limited.view in (Viewpoint.SENDER, Viewpoint.RECEIVER)
 
 
 def _last_words(limited: Limited, named: set[tuple[Limit, bool]]) -> str:
@@ -289,7 +308,7 @@ def _main_parts(limited: Limited, own: list[LimitShare], next_share: float) -> t
     """
     main, complete = own[0], sum(row.share for row in own)
     if main.limit is not Limit.APPLICATION:
-        is_most = main.share > MOSTLY * complete and main.share >= next_share
+        is_most = main.share > MOSTLY * complete and main.share >= next_share and main.limit is not Limit.RECOVERY
         return [main if is_most else main._replace(part=LimitSubtype.NONE)], []
     parts = [row for row in own if row is main or row.share >= WORTH_SAYING]
     nouns = [_noun_of(limited, row) for row in parts]
@@ -441,7 +460,8 @@ def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float
         nouns = [f"{nouns[0]}, more in the direction of the ACKs"]
     did = [what_happened(limited.side(reverse=row.reverse), limit, row.part, changed, row.confidence) for row in parts]
     if len(set(nouns)) == 1:
-        return f"{begin} {nouns[0]}: {', and '.join(did)} ({basis})."
+        or_else = _or_else(limited.side(reverse=parts[0].reverse), parts[0]).strip(",")
+        return f"{begin} {nouns[0]}{or_else and ',' + or_else}: {', and '.join(did)} ({basis})."
     what = "; ".join(_of_end(noun, words) for noun, words in zip(nouns, did, strict=True))
     return f"{begin} {_of_all(nouns)}: {what} ({basis})."
 
@@ -472,10 +492,13 @@ def _or_else(limited: Limited, row: LimitShare) -> str:
         return ""
     if row.limit is Limit.LINK:
         return ", or the loss of ACKs," if _is_asked_in_vain(limited) else ""
-    if row.limit not in (Limit.RECOVERY, Limit.CONGESTION_WINDOW) or limited.view is not Viewpoint.RECEIVER:
+    if limited.view is not Viewpoint.RECEIVER:
         return ""
+    if row.limit is Limit.RECOVERY:
+        return ", or a program that waited," if _is_nothing_lost(limited) else ""
     is_marked = limited.seen is not None and bool(limited.seen.answers.marked.any())
-    return ", or a program that waited," if _is_nothing_lost(limited) and not is_marked else ""
+    is_kept_back = row.limit in (Limit.CONGESTION_WINDOW, Limit.SENDER_BUFFER) and not is_marked
+    return ", or the pace of the sending program," if is_kept_back else ""
 
 
 def _of_limit(rows: Iterable[LimitShare], limit: Limit) -> list[LimitShare]:
@@ -523,7 +546,10 @@ def _noun(limited: Limited, limit: Limit, part: LimitSubtype = LimitSubtype.NONE
         shown = limited.side(reverse=reverse).shown
         if part is LimitSubtype.HOST and shown is not None and shown.spaced.total_ns > 0:
             noun += " or a pacer"  # packets alone do not tell these apart
-        is_named = reverse != limited.transfer.reverse and limit not in (Limit.HANDSHAKE, Limit.UNKNOWN)
+        is_of_both = (
+            len({row.reverse for row in limited.shares if row.limit is limit and row.share >= WORTH_SAYING}) > 1
+        )
+        is_named = (reverse != limited.transfer.reverse or is_of_both) and limit not in (Limit.HANDSHAKE, Limit.UNKNOWN)
         way = f"{sender} to {receiver}".replace("the ", "")
         return f"{noun} (data from {way})" if is_named else noun
     if part in _PATH_NOUNS:
@@ -603,7 +629,7 @@ def what_happened(
         clause = _of_application(part, seconds, paused if len(paused) else lengths, asks=asks)
         if part is LimitSubtype.PEER and _is_asked_in_vain(limited):
             return f"{clause}, or its requests were lost on the way, as some of its ACKs were"
-        may_be_buffer = part is LimitSubtype.WRITES and sure is Confidence.WEAK and _has_no_state(limited)
+        may_be_buffer = part is LimitSubtype.WRITES and sure is Confidence.WEAK and limited.view in ONE_END
         return f"{clause}, or its send buffer was full" if may_be_buffer else clause
     if limit is Limit.LINK:
         if part is LimitSubtype.ACKS:
@@ -669,7 +695,7 @@ def at_rate(limited: Limited, changed: Finding | None = None) -> str:
         return f", at {middle}"
     number, _, unit = low.partition(" ")
     around = f"{number if high.endswith(f' {unit}') else low} to {high}"
-    return f", at {middle} for this transfer ({around})"
+    return f", at {middle} while it was the limit ({around})"
 
 
 def _tried(limited: Limited) -> str:
@@ -719,7 +745,7 @@ def _though_read(limited: Limited) -> str:
 
 
 def _or_window(limited: Limited) -> str:
-    return ", or the congestion window stood still" if _has_no_state(limited) else ""
+    return ", or the congestion window stood still" if limited.view in ONE_END else ""
 
 
 def _of_application(part: LimitSubtype, seconds: float, lengths: Array, *, asks: str) -> str:

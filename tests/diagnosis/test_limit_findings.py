@@ -241,7 +241,7 @@ def test_losses_that_nothing_explains_are_told_beside_no_known_fault(tmp_path: P
         found = exchange.diagnosed(folder)
         told.append((kinds(found), found.no_fault))
     assert told[0] == (told[1][0], "No known fault was found beside what limited it.")
-    assert told[1][1] == "2 of 102 data packets (2.0 %) were lost, and no known fault explains why."
+    assert told[1][1] == "2 of 102 data packets (2.0 %) were sent again, and no known fault explains why."
 
 
 @pytest.mark.parametrize(("turns", "told"), [(1, "took 400 ms to begin its"), (3, "begin each of 3 answers")])

@@ -111,6 +111,8 @@ class Viewpoint(_Named):
     """No usable log: one direction only, packets without time stamps, or no data."""
 
 
+ONE_END = (Viewpoint.SENDER, Viewpoint.RECEIVER)
+"""Packets of one end alone: they do not tell an idle program from a full send buffer."""
 FORWARD, REVERSE = "forward", "reverse"
 """Whose data: the initiator's, or the responder's."""
 

@@ -147,6 +147,8 @@ class _Watch:
         self._before = self._acks[tries.following - 1]
         duplicate = (self._table["kind"][self._before] & np.uint32(SegmentKind.DUPLICATE_ACK)) != 0
         self._uncertain = (duplicate | self._view.in_recovery(self._before)) & (not self._has_sacks)
+        self._uncertain_repair = self._repairs_in_flight() & (not self._has_sacks)
+        """For each run, whether a repair was in flight: its ACK covers what had arrived behind it; False with SACK."""
         """For each run, whether duplicate ACKs may have reported data that arrived after a loss; False with SACK."""
 
     def dead_times(self) -> list[DeadTime]:
@@ -198,6 +200,14 @@ class _Watch:
             for begin, certain, end, first, last, *rest in rows
         ]
 
+    def _repairs_in_flight(self) -> Array:
+        """Return for each run whether data that were sent again, because they were lost, had no ACK yet: bool."""
+        verdicts = self._transfer.verdicts
+        repairs = verdicts["row"][verdicts["necessity"] == Necessity.NECESSARY]
+        highest = np.append(0, np.maximum.accumulate(self._table["end_bytes"][repairs]))
+        before = np.searchsorted(repairs, self._tries.row[self._tries.begin])
+        return np.asarray(highest[before] > self._view.acknowledged_by(self._before))
+
     def _heard_of(self) -> Array:
         """Return for each run the first arrival that its last retransmission may have caused.
 
@@ -241,8 +251,8 @@ class _Watch:
         """Return for each answer whether it proves that data had arrived whose ACKs were lost: bool.
 
         It must cover all outstanding data, and more than was sent again. Data that duplicate ACKs may have
-        reported prove nothing. Neither does an ACK that may have been delayed: one for very few data, or of a
-        receiver whose program does not read.
+        reported prove nothing, nor does the ACK of a repair without SACK. Neither does an ACK that may have been
+        delayed: one for very few data, or of a receiver whose program does not read.
         """
         table, data, tries = self._table, self._transfer.data, self._tries
         first = tries.row[tries.begin]
@@ -260,7 +270,7 @@ class _Watch:
         due &= (edge > edge_before) | is_late
         highest = np.maximum.accumulate(table["end_bytes"][data])
         sent = highest[np.searchsorted(data, first) - 1]
-        return np.asarray(due & (table["ack_bytes"][answer] >= sent) & ~self._uncertain)
+        return np.asarray(due & (table["ack_bytes"][answer] >= sent) & ~self._uncertain & ~self._uncertain_repair)
 
     def _lost(self, until_ns: Array) -> list[Array]:
         """Return how many data packets and how many ACKs were lost, from both captures.

@@ -176,6 +176,9 @@ def _in_order(delays: PacketDelays) -> Array:
     return np.asarray((came_ns <= np.append(later_ns[1:], came_ns[-1])) | (not delays.is_one_way))
 
 
+_MIN_TOLD = 2  # packets sent again; a single one may have been needless. Not measured
+
+
 def unexplained(of: Carried, *, at_receiver: bool) -> str:
     """Return a sentence that counts lost data, with the queue before them where it is known; "" without losses.
 
@@ -183,22 +186,22 @@ def unexplained(of: Carried, *, at_receiver: bool) -> str:
     """
     needed = of.transfer.verdicts["necessity"] == Necessity.NECESSARY
     many, of_all = len(of.lost) or int(np.count_nonzero(needed)), len(of.segments)
-    if not many:
+    if many < _MIN_TOLD:
         return ""
     if at_receiver:
         return (
             f"{count(many, 'data packet')} came late to fill a gap, because earlier copies were lost before this "
-            "capture; a capture at the sender may show why."
+            "capture; a capture at the other end may show why."
         )
-    share = percent(many / of_all)
-    lost = f"{many:,} of {count(of_all, 'data packet')} ({share}) were lost, and no known fault explains why"
+    how = "were lost" if of.transfer.receiver is not None else "were sent again"
+    lost = f"{many:,} of {count(of_all, 'data packet')} ({percent(many / of_all)}) {how}"
     losses = of.losses
-    if losses is None or losses.longest_ns < _FULL_NS or losses.waited_s * NS_PER_S > _CHANCE_SHARE * losses.longest_ns:
-        return f"{lost}."
+    if losses is None or losses.longest_ns < _FULL_NS:
+        return f"{lost}, and no known fault explains why."
     waited, longest = duration(losses.waited_s * NS_PER_S), duration(losses.longest_ns)
     return (
-        f"{lost}: the packets before them had waited {waited} in a queue, where others waited up to {longest}. "
-        "So it was not one full queue alone; a managed queue (AQM), a radio or a cable may be the cause."
+        f"{lost}: the packets before them had waited {waited} in a queue or on a longer path, others up to {longest}. "
+        "A full queue, a managed one (AQM) or a radio may be the cause (weak)."
     )
 
 

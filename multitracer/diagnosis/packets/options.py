@@ -64,6 +64,14 @@ def lacks_scaling(transfer: Transfer, window_bytes: float) -> bool:
     return removed or not offered[OPTIONS.index("window-scale")].all()
 
 
+def lacks_sack(transfer: Transfer) -> bool:
+    """Return whether neither SYN offered SACK; False unless both were captured with all options."""
+    offered = transfer.at_sender.offered_options
+    if offered is None or _is_cut(transfer.sender):
+        return False
+    return not offered[OPTIONS.index("sack")].any()
+
+
 def _is_cut(table: Table | None) -> bool:
     """Return whether the capture cut the options of a SYN."""
     return table is not None and bool(

@@ -26,8 +26,15 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     cut = int(np.count_nonzero(has(table["marks"], CaptureMark.HEADER_CUT)))
     sentence = (
         f"The capture cut the options of the SYN, and of {cut:,} of {len(table):,} packets in all (snap length): the "
-        "scale of the windows is unknown, and a window may be larger than it looks; so are MSS, SACK and timestamps."
+        "scale of the windows is unknown, and a window may be larger than it looks; MSS, SACK and timestamps may be "
+        "missing, too."
     )
+    other = diagnosis.transfer.receiver
+    if other is not None and not has(other["marks"], CaptureMark.HEADER_CUT).any():
+        sentence = (
+            f"The capture at the data's sender cut the options of the SYN, and of {cut:,} of {len(table):,} packets in "
+            "all (snap length). The capture at the other end has them."
+        )
     begin_ns, end_ns = (int(table["time_ns"][syns[i]]) for i in (0, -1))
     numbers = {"cut_packets": cut}
     yield Finding(KIND, begin_ns, end_ns, 0.0, None, rows("sender", syns), sentence, numbers=numbers)

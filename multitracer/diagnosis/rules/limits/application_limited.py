@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.held import held, idle_gaps_in_words
+from multitracer.diagnosis.held import held, idle_gaps_in_words, or_full_buffer
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 
 if TYPE_CHECKING:
@@ -27,6 +27,6 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         return
     sentence = (
         f"The sending program had nothing to send for {limit.seconds:.1f} s, {100 * limit.share:.0f} % of the time, "
-        f"{idle_gaps_in_words(limit.lengths_s)}."
+        f"{idle_gaps_in_words(limit.lengths_s)}{or_full_buffer(diagnosis.limited)}."
     )
     yield limit.finding(KIND, sentence)

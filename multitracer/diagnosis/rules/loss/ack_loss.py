@@ -26,13 +26,15 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 KIND = "ack-loss"
+_SHORTEST_S = 0.15
+"""Minimum wait, in s, that the sender's packets alone prove: timers wait 0.2 s at least, probes less. Not measured."""
 HELP = "Look at the path of the ACKs: queue, radio, header compression; more ACKs make one lost ACK harmless."
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each run of timeouts that resent only data which the receiver already had."""
     if not diagnosis.is_link_logged:
-        yield from (_by_packets(diagnosis, dead) for dead in diagnosis.dead_times if dead.is_ack_loss)
+        yield from (_by_packets(diagnosis, dead) for dead in diagnosis.dead_times if _is_sure(diagnosis, dead))
         for idle_gap in idle_gaps(diagnosis):
             if idle_gap.part is LimitSubtype.ACKS:
                 yield _at_receiver(diagnosis, idle_gap)
@@ -52,6 +54,12 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         sentence = _sentence(_fate(verdicts["evidence"][run]), cost_s, len(run))
         payload = int(sender["payload_bytes"][again].sum())
         yield Finding(KIND, began_ns, ended_ns, cost_s, payload, rows("sender", again), sentence)
+
+
+def _is_sure(diagnosis: Diagnosis, dead: DeadTime) -> bool:
+    """Return whether ACKs were lost; one end alone shows it only of a wait that is as long as a timer's."""
+    lasted_s = diagnosis.link_s(dead.begin_ns, dead.end_ns)
+    return dead.is_ack_loss and (dead.lost_data != NA or lasted_s >= _SHORTEST_S)
 
 
 def _by_packets(diagnosis: Diagnosis, dead: DeadTime) -> Finding:
