@@ -23,6 +23,8 @@ _MIN_SHORT, _MIN_SAID = 0.005, 0.0005
 """Minimum share that is shown as one percent, and as a tenth of one."""
 _NOISE = 1e-9
 """Error of a sum of shares that make up all."""
+_ROUNDING = 1e-4
+"""Magnitude below which a number of a page is the rounding of a computation."""
 UNKNOWN = "unknown"
 
 
@@ -96,12 +98,10 @@ def three_digits(number: float) -> str:
 
     What is smaller than a ten-thousandth is 0: in the units of a page, it is the rounding of a computation.
     """
-    if abs(number) < _NOISE:
+    if abs(number) < _ROUNDING:
         return "0"
     return f"{number:.3g}" if abs(number) < 999.5 else f"{number:,.0f}"
 
-
-_NOISE = 1e-4
 
 
 def about(seconds: float) -> str:

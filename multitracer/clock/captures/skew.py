@@ -19,7 +19,7 @@ import numpy as np
 
 from multitracer.clock.captures.bottleneck import Side, arrivals_without_jump
 from multitracer.clock.captures.steps import Step, stretches
-from multitracer.clock.model.skew_posterior import LARGEST_SKEW, Lows, envelope, skew_posterior, window_lows
+from multitracer.clock.model.skew_posterior import LARGEST_SKEW, Lows, envelope, skew_near, skew_posterior, window_lows
 
 if TYPE_CHECKING:
     from multitracer.tables import Array
@@ -185,11 +185,11 @@ def _by_delays(courses: list[Course], *, with_error: bool) -> tuple[float, float
     error = _CAUTION * float(np.sqrt((mass * (grid - skew) ** 2).sum()))
     error = float(np.hypot(error, disagreement(skew, error, lines)))
     if with_error:
-        error = float(np.hypot(error, _without_each_block(lows, [*lines, skew])))
+        error = float(np.hypot(error, _without_each_block(lows, skew, error)))
     return skew, max(error, LARGEST_SKEW) if abs(skew) > _AT_THE_EDGE * LARGEST_SKEW else error
 
 
-def _without_each_block(lows: list[Lows], starts: list[float]) -> float:
+def _without_each_block(lows: list[Lows], skew: float, error: float) -> float:
     """Return the standard error of the skew by the jackknife over blocks of time (Kuensch 1989).
 
     What a level rests on lasts: a cell, a scheduler's load, the distance to a mast. The minima of one block share it,
@@ -201,17 +201,17 @@ def _without_each_block(lows: list[Lows], starts: list[float]) -> float:
         kept = [(low, (low.time_ns < first) | (low.time_ns > last)) for low in lows]
         rest = [low.where(keep) for low, keep in kept if keep.sum() >= _MIN_WINDOWS]
         if {low.sign for low in rest} == {1, -1}:
-            grid, mass = skew_posterior(rest, starts)
-            skews.append(float((grid * mass).sum()))
+            skews.append(skew_near(rest, skew, _FAR_ERRORS * error))
     if len(skews) < _MIN_BLOCKS:
         return 0.0
-    return _STUDENT * float(np.sqrt((len(skews) - 1) * np.var(skews)))
+    return _STUDENT[len(skews) - _MIN_BLOCKS] * float(np.sqrt((len(skews) - 1) * np.var(skews)))
 
 
 _BLOCKS, _MIN_BLOCKS, _MIN_WINDOWS = 8, 4, 3
 """Number of blocks, the fewest that must leave minima of both directions, and how many minima of each. Not measured."""
-_STUDENT = 2.365 / 1.96
-"""The 95 % quantile of Student's t with 7 degrees of freedom over that of the normal distribution."""
+_STUDENT = tuple(quantile / 1.96 for quantile in (3.182, 2.776, 2.571, 2.447, 2.365))
+"""The 95 % quantile of Student's t for `_MIN_BLOCKS` to `_BLOCKS` blocks, over that of the normal distribution."""
+_FAR_ERRORS = 8.0  # errors of the skew within which it is searched without a block first. Not measured
 
 
 def disagreement(skew: float, error: float, lines: list[float]) -> float:

@@ -48,6 +48,7 @@ _NEGLIGIBLE = 60.0
 _SMALLEST_EXPONENT = -600.0
 """NumPy takes 7 to 43 times as long where e^x underflows, from x = -708 on; e^-600 is lost in a sum with `floor`."""
 _NEAR = 3.0  # widths from a level to a window's low. Less makes the bound looser near it, more far off
+_AT_THE_EDGE = 1e-3  # of the maximum: a posterior that is larger there goes on. Not measured
 _RESOLVED = 4  # steps of the grid within a standard deviation: the maximum is then not missed
 
 
@@ -132,6 +133,18 @@ def skew_posterior(lows: list[Lows], starts: list[float]) -> tuple[Array, Array]
     grid = np.clip(centre + half * np.linspace(-1, 1, 4 * _SLOPES), -LARGEST_SKEW, LARGEST_SKEW)
     likely = _likelihood(lows, grid, blur_ns=0.0)
     return grid, likely / likely.sum()
+
+
+def skew_near(lows: list[Lows], centre: float, half: float) -> float:
+    """Return the mean of the skew's posterior, where it lies within `half` of a skew that is nearly right.
+
+    That costs a tenth of the search over all skews, which is done where the posterior reaches further.
+    """
+    grid = centre + half * np.linspace(-1, 1, _SLOPES)
+    likely = _likelihood(lows, grid, blur_ns=0.0)
+    if max(likely[0], likely[-1]) > _AT_THE_EDGE:
+        grid, likely = skew_posterior(lows, [centre])
+    return float((grid * likely).sum() / likely.sum())
 
 
 def _spread(grid: Array, likely: Array) -> float:
