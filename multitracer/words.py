@@ -103,7 +103,6 @@ def three_digits(number: float) -> str:
     return f"{number:.3g}" if abs(number) < 999.5 else f"{number:,.0f}"
 
 
-
 def about(seconds: float) -> str:
     """Return a duration with two significant digits: 0.41 s, 12 s; from 100 s on like `duration`."""
     return f"{seconds:.2g} s" if seconds < 99.5 else duration(seconds * NS_PER_S)

@@ -105,7 +105,7 @@ def _show(sheet: Page, diagnosis: Diagnosis) -> None:
     of_all = f" of {len(recording):,}" if len(recording.captures) == 1 < len(recording) else ""
     sheet.line(f"Connection {document['connection']}{of_all}: {document['sender']} -> {document['receiver']}, "
                f"seen from {_SEEN_FROM[document['view']]}")  # fmt: skip
-    if len(recording.captures) > 1 and document["view"] in _OF_ONE_END:
+    if document["view"] in _OF_ONE_END and not _is_elsewhere(diagnosis):
         sheet.line("No other capture here holds this connection: a proxy, or an address translation, may be between.")
     for sentence in document["duplicates"]:
         sheet.line(sentence)
@@ -131,6 +131,14 @@ def _show(sheet: Page, diagnosis: Diagnosis) -> None:
     for known, incident in zip(diagnosis.incidents, document["incidents"], strict=True):
         if known.is_listed:
             _show_incident(sheet, diagnosis, known, incident, document["findings"])
+
+
+def _is_elsewhere(diagnosis: Diagnosis) -> bool:
+    """Return whether another capture has the client's endpoint, or there is no other capture."""
+    own = diagnosis.transfer.at_sender
+    others = [each for each in diagnosis.transfer.recording.captures if each is not own.capture]
+    ends = own.capture.analysis.ends(own.connection)
+    return not others or any(each.analysis.with_endpoint(ends.src, ends.sport) for each in others)
 
 
 def _show_incident(

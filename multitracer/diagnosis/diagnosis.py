@@ -93,8 +93,6 @@ _OF_FLOWS = {
     "zero-window",
 }
 """Kinds about the losses, queues and windows of one direction."""
-_RATE_CHANGE = "rate-change"
-"""The kind whose two rates the first sentence tells."""
 _FORGOTTEN, _AFTER_IT = "idle-timeout", {"reset-by-peer"}
 """The end of a connection that a box had forgotten, and the kinds that tell of the same end."""
 _OF_LOSSES = {"random-loss", "congestion-loss", "policer", "path-mtu-black-hole", "reordering"}
@@ -269,8 +267,7 @@ class Diagnosis:
         alone, causes = len(self.group.members) == 1, self.causes
         facts, own = facts_of(self.limited, self.findings, self.missing_options), next(iter(causes), None)
         if alone:
-            changed = next((each for each in self._own_findings if each.kind == _RATE_CHANGE), None)
-            sentence = headline_of(self.limited, facts, own, changed)
+            sentence = headline_of(self.limited, facts, own, self._own_findings)
         else:
             sentence = headline_of_group(self.group, facts, causes)
         if not self.transfer.radio:

@@ -160,7 +160,7 @@ def headline_of(
     limited: Limited,
     facts: frozenset[str] = frozenset(),
     radio: RadioCauses | None = None,
-    changed: Finding | None = None,
+    findings: Sequence[Finding] = (),
 ) -> Headline:
     """Return the first sentence of one transfer.
 
@@ -171,11 +171,13 @@ def headline_of(
         Those of `facts_of`, on which its remedy depends.
     radio : RadioCauses, optional
         Its causes by a radio log.
-    changed : Finding, optional
-        The finding `rate-change` of the transfer's own direction: then two rates are told, not a range.
+    findings : sequence of Finding
+        Those of the transfer's own direction. With a `rate-change` two rates are told, not a range; a reset is told.
     """
     if (failed := failed_opening(limited.transfer)) is not None:
         return _headline_unopened(limited, failed, facts)
+    changed = next((each for each in findings if each.kind == "rate-change"), None)
+    reset = next((each for each in findings if each.kind == "reset-by-peer"), None)
     limit = next(iter(by_limit(limited.shares)))
     sums = _by_direction(limited)
     key = next(each for each in sums if each[0] is limit)
@@ -199,11 +201,11 @@ def headline_of(
         rest_of_it = [row for row in own if row not in parts and row.share >= WORTH_SAYING]
         helps += [_help_for(_noun_of(limited, row), row.share, _remedy(limited, row, facts)) for row in rest_of_it]
     helps += _helps_of_others(limited, {each: other for each, other in others.items() if each in named}, facts)
-    if is_reset := "reset-by-peer" in facts:
+    if reset is not None:
         helps.append("for the reset: the log of the program that ended it, or of a firewall")
     gone = {key} | named | {each for each in others if each[0] in of_radio.limits}
-    last = _ended_by_reset(limited) if is_reset else _last_words(limited, gone)
-    sentence = " ".join(filter(None, [first, of_radio.more, *others_of_it, *rest, last]))
+    last = [_last_words(limited, gone), "" if reset is None else _ended_by_reset(limited, reset)]
+    sentence = " ".join(filter(None, [first, of_radio.more, *others_of_it, *rest, *last]))
     help_, cause = of_radio.help or _each_once(helps), of_radio.cause
     return Headline(limit, capture, share, own[0].confidence, sentence, help_, cause, parts[0].reverse)
 
@@ -280,11 +282,11 @@ def _last_words(limited: Limited, named: set[tuple[Limit, bool]]) -> str:
     return f"{ENDED_IN}{_noun(limited, Limit.OUTAGE, reverse=reverse)}: nothing arrived for {lasted(seconds)}."
 
 
-def _ended_by_reset(limited: Limited) -> str:
-    """Return a sentence about the first reset of the open connection, which ended it."""
+def _ended_by_reset(limited: Limited, reset: Finding) -> str:
+    """Return a sentence about the reset that ended the open connection."""
     transfer = limited.transfer
-    row = int(HandshakeAndResets(transfer).resets_when_open[0])
-    at_s = (int(transfer.sender["time_ns"][row]) - limited.begin_ns) * transfer.speed / NS_PER_S
+    row = int(reset.evidence[0].rpartition(":")[2])
+    at_s = (reset.begin_ns - limited.begin_ns) * transfer.speed / NS_PER_S
     who = "server" if transfer.sender["reverse"][row] else "client"
     return f"The {who} ended the connection by a reset at {at_s:.1f} s."
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tracemalloc
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from multitracer.cli._output import Page
 from multitracer.cli.diagnose import _show
@@ -14,8 +14,7 @@ from multitracer.recording.read import read
 from tests.benchmarks.growth import write_order
 from tests.cli.program import call
 
-if TYPE_CHECKING:
-    from pathlib import Path
+_RECORDINGS = Path(__file__).parents[1] / "causes" / "recordings"
 
 
 def test_rows_of_the_only_capture_are_named_after_its_end(sample_sender: Path, sample_receiver: Path) -> None:
@@ -24,6 +23,17 @@ def test_rows_of_the_only_capture_are_named_after_its_end(sample_sender: Path, s
         lines = [line for line in call("diagnose", capture).stdout.splitlines() if "evidence:" in line]
         assert lines
         assert all(place.startswith(f"{end}:") for line in lines for place in line.split()[1:])
+
+
+def test_a_connection_is_missing_elsewhere_only_if_no_other_capture_has_it(
+    sample_sender: Path, sample_receiver: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "start.pcap").write_bytes(sample_receiver.read_bytes()[:600])  # its first packets: of no use beside
+    proxied = _RECORDINGS / "4020032-proxy-slow-server" / "session"
+    words = "No other capture here holds this connection"
+    assert words in call("diagnose", "-c", "1", proxied).stdout
+    for others in ([], [sample_sender], [tmp_path / "start.pcap"]):
+        assert words not in call("diagnose", "-c", "1", sample_sender, *others).stdout
 
 
 def test_the_text_of_many_exchanges_takes_no_memory_for_each(tmp_path: Path) -> None:

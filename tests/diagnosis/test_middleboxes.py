@@ -113,6 +113,18 @@ def test_a_reset_that_both_ends_ignore(tmp_path: Path, seed: int, side: int, oth
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_the_reset_that_ended_it_is_told_not_one_that_no_end_sent(tmp_path: Path, seed: int) -> None:
+    talk = Talk(seed).opened()
+    now, sent = _steady(talk, count=30), 30 * talk.full
+    _reset(talk, now + 0.3, sent, side=CLIENT, ttl=talk.ttls[CLIENT] + 40)
+    later = _steady(talk, count=600, begin=sent, at_ms=now + 0.5)
+    _reset(talk, later + 0.3, 630 * talk.full)
+    found = talk.diagnosed(tmp_path)
+    at_s = (of(found, "reset-by-peer").begin_ns - found.limited.begin_ns) / 1e9
+    assert f"The server ended the connection by a reset at {at_s:.1f} s." in found.headline.sentence
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("other_way", [True, False])
 def test_a_reset_that_ends_the_connection(tmp_path: Path, seed: int, other_way: bool) -> None:
     """Only its TTL may tell that no end sent it."""

@@ -147,9 +147,9 @@ class _Watch:
         self._before = self._acks[tries.following - 1]
         duplicate = (self._table["kind"][self._before] & np.uint32(SegmentKind.DUPLICATE_ACK)) != 0
         self._uncertain = (duplicate | self._view.in_recovery(self._before)) & (not self._has_sacks)
+        """For each run, whether duplicate ACKs may have reported data that arrived after a loss; False with SACK."""
         self._uncertain_repair = self._repairs_in_flight() & (not self._has_sacks)
         """For each run, whether a repair was in flight: its ACK covers what had arrived behind it; False with SACK."""
-        """For each run, whether duplicate ACKs may have reported data that arrived after a loss; False with SACK."""
 
     def dead_times(self) -> list[DeadTime]:
         """Return a dead time for each run of retransmissions; runs with only answered ones are left out."""

@@ -196,9 +196,12 @@ def unexplained(of: Carried, *, at_receiver: bool) -> str:
     how = "were lost" if of.transfer.receiver is not None else "were sent again"
     lost = f"{many:,} of {count(of_all, 'data packet')} ({percent(many / of_all)}) {how}"
     losses = of.losses
-    if losses is None or losses.longest_ns < _FULL_NS:
+    runs = 1 + np.count_nonzero(np.diff(of.lost) > 1)
+    if losses is None or len(losses.queue_ns) < max(_MIN_FULL, runs / 2) or losses.longest_ns < _FULL_NS:
         return f"{lost}, and no known fault explains why."
-    waited, longest = duration(losses.waited_s * NS_PER_S), duration(losses.longest_ns)
+    waited, longest = (
+        duration(ns) for ns in (losses.waited_s * NS_PER_S, max(losses.longest_ns, losses.queue_ns.max()))
+    )
     return (
         f"{lost}: the packets before them had waited {waited} in a queue or on a longer path, others up to {longest}. "
         "A full queue, a managed one (AQM) or a radio may be the cause (weak)."
