@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import itertools
 import json
 import re
@@ -25,6 +26,8 @@ from multitracer.schemas.signalling import HANDOVERS, SIGNALLING
 from multitracer.schemas.transactions import LABEL, TRANSACTIONS
 from multitracer.words import count
 from parsers._signalling.gsmtap import gsmtap_datagram
+from parsers._stream import open_stream
+from parsers._text.lines import LogLines
 from parsers._text.times import decimal_of
 
 if TYPE_CHECKING:
@@ -209,17 +212,35 @@ def position(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
 def transactions(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
     """Write the transactions of a measurement under the name that readers know, without what names a place or a cell.
 
-    The labels stay; a cell that its column cannot hold, and a line that is no transaction, are left out.
+    The labels stay; a cell that its column cannot hold is left out, and so is a line that is no transaction, counted.
     """
-    rows = csv.reader(parsers.read_lines(path))
-    header = next(rows, [])
-    with (into / path.name).open("w", newline="") as stream:
-        copied = csv.writer(stream, lineterminator="\n")
-        copied.writerow(header)
-        for row in rows:
-            if len(row) == len(header):
-                copied.writerow(_of_transaction(*each, pseudonyms) for each in zip(header, row, strict=True))
-    return Written(path.name, f"positions {_ROUNDED.partition(',')[0]}, pseudonyms of cells; the labels are copied")
+    name = free_name(into, _unpacked(path))
+    with open_stream(path) as source:
+        lines = LogLines(io.BufferedReader(source))
+        rows = map(_cells, lines)
+        header = next(rows, [])
+        if not header:
+            raise FormatError(path, "the first line is not the header of transactions.csv", line=1)
+        with (into / name).open("w", encoding="utf-8", newline="") as stream:
+            copied = csv.writer(stream, lineterminator="\n")
+            copied.writerow(header)
+            for row in rows:
+                if len(row) == len(header):
+                    copied.writerow(_of_transaction(*each, pseudonyms) for each in zip(header, row, strict=True))
+                else:
+                    lines.skip("no transaction")
+    why = f"positions {_ROUNDED.partition(',')[0]}, pseudonyms of cells; the labels are copied"
+    if left_out := sum(lines.skipped.values()) + bool(lines.cut):
+        why += f"; without {count(left_out, 'line')} that cannot be read"
+    return Written(name, f"{why}; the file is damaged: {lines.damage}" if lines.damage else why)
+
+
+def _cells(line: str) -> list[str]:
+    """Return the cells of one line of a CSV file, as its parser reads it; an empty list if it is none."""
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error:  # a cell that is too long, or a carriage return
+        return []
 
 
 def _of_transaction(name: str, text: str, pseudonyms: Pseudonyms) -> str:

@@ -11,7 +11,8 @@ position       the fixes as a table, rounded to a hundredth of a degree (about a
                and altitude, which with the speed would tell the road
 transactions   transactions.csv with cells mapped and positions rounded, and the manifest of its folder; labels stay
 claps          as they are, their destination mapped
-manifest.json  addresses, names of machines and command lines mapped; labels stay: they are the engineer's own
+manifest.json  addresses, names of machines and servers, and command lines mapped; a modelled link without its folder;
+               labels stay: they are the engineer's own
 file names     addresses and long numbers in them mapped
 anything else  left out, markers too: their notes are free text
 =============  ==========================================================================================
@@ -19,9 +20,10 @@ anything else  left out, markers too: their notes are free text
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from ipaddress import ip_address
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from multitracer.anonymize import logs
@@ -166,17 +168,33 @@ def _manifest(manifest: Manifest, into: Path, pseudonyms: Pseudonyms, left_out_f
 
 
 def _variables(variables: Variables, pseudonyms: Pseudonyms) -> Variables:
-    """Return the variables without the address of the measurement's server; labels stay."""
+    """Return the variables without the address of the measurement's server, and folders of a link; labels stay."""
     measurement = variables.measurement
-    if measurement is None or measurement.server is None:
+    if measurement is None:
         return variables
-    host, _, port = measurement.server.rpartition(":")
+    server = measurement.server and _server(measurement.server, pseudonyms)
+    over = measurement.over and pseudonyms.in_words(PurePath(measurement.over).name)
+    return replace(variables, measurement=replace(measurement, server=server, over=over))
+
+
+def _server(server: str, pseudonyms: Pseudonyms) -> str:
+    """Return the pseudonym of HOST:PORT or HOST, with its port; a serial line stays."""
+    if server.startswith("serial:"):
+        return server
+    endpoint = None if _is_address(server) else _HOST_PORT.fullmatch(server)
+    host, port = endpoint.groups() if endpoint else (server, "")
+    return f"{pseudonyms.in_words(host) if _is_address(host) else pseudonyms.name(host, kind='server')}{port}"
+
+
+_HOST_PORT = re.compile(r"(.+)(:\d{1,5})", re.ASCII | re.DOTALL)
+
+
+def _is_address(host: str) -> bool:
     try:
         ip_address(host.strip("[]"))
-        server = pseudonyms.in_words(measurement.server)
-    except ValueError:  # a name, or serial:PATH
-        server = f"{pseudonyms.name(host, kind='server')}:{port}" if port.isdigit() else measurement.server
-    return replace(variables, measurement=replace(measurement, server=server))
+    except ValueError:
+        return False
+    return True
 
 
 def _host(host: Host, pseudonyms: Pseudonyms) -> Host:

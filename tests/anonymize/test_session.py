@@ -6,6 +6,7 @@ import functools
 import gzip
 import json
 import operator
+import re
 import shutil
 import struct
 from ipaddress import ip_address
@@ -22,7 +23,7 @@ import parsers
 from multitracer.anonymize.pseudonyms import Pseudonyms, anonymous
 from multitracer.anonymize.session import anonymize
 from multitracer.lab.tcp.packet import parse_packet
-from multitracer.manifest import changed_files, read_manifest, write_manifest
+from multitracer.manifest import Manifest, Measurement, Variables, changed_files, read_manifest, write_manifest
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.read import read
 from tests.cli.program import analyze, call
@@ -296,6 +297,65 @@ def test_transactions_are_in_the_copy_without_place_cell_and_server(sample_sessi
     manifest = read_manifest(tmp_path / "shared")
     assert manifest is not None
     assert list(changed_files(tmp_path / "shared", manifest)) == []
+
+
+def test_transactions_that_cannot_be_read_are_left_out_and_counted(sample_session: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(sample_session.parent / "measured-drive", tmp_path / "session")
+    path = folder / "tcp-1" / "transactions.csv"
+    records = len(mt.open(folder).transactions)
+    header, *lines = path.read_text().splitlines()
+    column = header.split(",").index("why")
+    for number, text in ((1, '"'), (3, "x" * 200_000), (5, "x" * (1 << 21))):
+        cells = lines[number].split(",")
+        cells[column] = text
+        lines[number] = ",".join(cells)
+    with gzip.open(f"{path}.gz", "wt") as packed:
+        packed.write("\n".join([header, *lines, "9,tcp,rep"]))
+    path.unlink()
+    done = call("export", "session", "--anonymize", folder, "-o", tmp_path / "shared")
+    assert "without 4 lines that cannot be read" in done.stdout + done.stderr
+    assert len(mt.open(tmp_path / "shared").transactions) == len(mt.open(folder).transactions) == records - 3
+    copied = (tmp_path / "shared" / "tcp-1" / "transactions.csv").read_text().splitlines()
+    assert len(copied) == 1 + len(lines) - 3
+
+
+@pytest.mark.parametrize(
+    ("server", "copied"),
+    [
+        ("alice.example.com:5100", "server-....:5100"),
+        ("alice.example.com", "server-...."),
+        ("alice.example.com:http", "server-...."),
+        ("192.0.2.9:5100", r"\d+(\.\d+){3}:5100"),
+        ("192.0.2.9", r"\d+(\.\d+){3}"),
+        ("[2001:db8::1]:5100", r"\[[0-9a-f:]+\]:5100"),
+        ("[2001:db8::1]", r"\[[0-9a-f:]+\]"),
+        ("2001:db8::1", "[0-9a-f:]+"),
+        ("rfcomm:00:11:22:33:44:55/1", "server-...."),
+        ("unix:/home/alice/line", "server-...."),
+    ],
+)
+def test_server_of_a_measurement_gets_a_pseudonym(tmp_path: Path, server: str, copied: str) -> None:
+    measurement = _measurement_in_copy(Measurement("tcp", server), tmp_path)
+    assert re.fullmatch(copied, str(measurement.server))
+    assert not re.search("alice|example|2001:db8|192.0.2.9|00:11", str(measurement.server))
+
+
+def test_serial_line_stays_and_a_link_loses_its_folder(tmp_path: Path) -> None:
+    assert _measurement_in_copy(Measurement("tcp", "serial:/dev/ttyUSB0"), tmp_path).server == "serial:/dev/ttyUSB0"
+    assert _measurement_in_copy(Measurement("tcp", None, "/home/bob/cell.toml"), tmp_path).over == "cell.toml"
+    assert _measurement_in_copy(Measurement("tcp", None, "cdpd"), tmp_path) == Measurement("tcp", None, "cdpd")
+
+
+def _measurement_in_copy(measurement: Measurement, tmp_path: Path) -> Measurement:
+    folder, copy = tmp_path / "session", tmp_path / "copy"
+    for each in (folder, copy):
+        each.mkdir(exist_ok=True)
+    write_manifest(folder, Manifest("measured", 1, variables=Variables(measurement=measurement)))
+    anonymize(find_inputs(str(folder)), copy, key=KEY)
+    manifest = read_manifest(copy)
+    assert manifest is not None
+    assert manifest.variables.measurement is not None
+    return manifest.variables.measurement
 
 
 def _name_cell_and_server(measurement: Path) -> None:
