@@ -22,11 +22,11 @@ from multitracer.words import count
 from parsers._forced import forced_date
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
-from parsers._text.lines import NO_YEAR, DateLine, LogLines, date_line
+from parsers._text.lines import MONTHS, NO_YEAR, DateLine, LogLines, date_line
 from parsers._text.mapped_log import name_legs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from multitracer.tables import Table
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 
 _DAY_NS = 86_400 * 10**9
+_HALF_A_YEAR = 6  # months
 _FURTHEST = 200
 """Maximum number of characters before a command or an answer."""
 _ARROW = re.compile(r"[\])|;:,\s]*(?:(?:<-+|-+>|<+|>+|(?:RX|TX|recv|send)\b[:>]?)\s*)?", re.IGNORECASE)
@@ -77,12 +78,14 @@ class AtMessages:
         self._last_ns: int | None = None
         """The last time that is possible."""
         self._days_ns = 0
+        self._month, self._years = 0, 0
+        """Of the last time without a year: its month, and the years since the first one."""
         self._part = ""
         """Begin of a line whose end has not arrived yet."""
 
     def of_line(self, text: str) -> Iterator[str]:
         """Yield the messages in one line of the log."""
-        stamp = None if prefixed(text) else _stamp(text)
+        stamp = None if prefixed(text) else _stamp(text, self._year)
         if stamp is not None:
             self._use(stamp)
             text = stamp.rest
@@ -98,6 +101,19 @@ class AtMessages:
         part, self._part = self._part, ""
         if part:
             yield part
+
+    def _year(self, month: int) -> int:
+        """Return the year of a time without one: a new year has begun where the month falls by more than six.
+
+        A line that was written late, after those of the new year, is of the old year.
+        """
+        if self._month - month > _HALF_A_YEAR:
+            self._years += 1
+        elif self._years and month - self._month > _HALF_A_YEAR:
+            self._years -= 1
+        self._month = month
+        stated = forced_date()
+        return (1970 if stated is None else stated.year) + self._years
 
     def _use(self, stamp: DateLine) -> None:
         if stamp.caveat:
@@ -128,8 +144,16 @@ class AtMessages:
         yield from (line.strip() for line in complete if line.strip())
 
 
-def _stamp(text: str) -> DateLine | None:
-    """Return the time stamp of a line; that of ModemManager is preferred to one without a day or a year."""
+def _stamp(text: str, year_of: Callable[[int], int]) -> DateLine | None:
+    """Return the time stamp of a line; that of ModemManager is preferred to one without a day or a year.
+
+    Parameters
+    ----------
+    text : str
+        The line.
+    year_of : callable
+        Returns the year of a time without one, by its month (1 to 12).
+    """
     stamp = date_line(text, time_of_day=True)
     if stamp is not None and stamp.has_day:
         return stamp
@@ -137,11 +161,10 @@ def _stamp(text: str) -> DateLine | None:
     if (own := _EPOCH.search(text[:_FURTHEST])) and (epoch := date_line(own[1])):
         rest = text[own.end() :].strip()
         return DateLine(epoch.time_ns, epoch.resolution_ns, rest)
-    if syslog:
-        stated = forced_date()
-        dated = date_line(f"{syslog[1]} UTC {1970 if stated is None else stated.year}")
+    if syslog and syslog[1][:3] in MONTHS:
+        dated = date_line(f"{syslog[1]} UTC {year_of(MONTHS.index(syslog[1][:3]) + 1)}")
         if dated is not None:
-            caveat = NO_YEAR if stated is None else None
+            caveat = NO_YEAR if forced_date() is None else None
             return DateLine(dated.time_ns, dated.resolution_ns, text[syslog.end() :].strip(), caveat)
     return stamp or _inner_stamp(text)
 

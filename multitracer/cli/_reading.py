@@ -149,8 +149,8 @@ FORCING = {
         "--date",
         type=date,
         metavar="DATE",
-        help="Date (2026-11-30) of the first time in logs that name the time of day only. Default: the date in the "
-        "manifest, else 1970-01-01.",
+        help="Date (2026-11-30) of the first time in logs that name the time of day only; of logs that name month and "
+        "day too, the year of the first time. Default: the date in the manifest, else 1970-01-01.",
     ),
 }
 """Options that say how captures and logs are read, by the name that `parsers.force_reading` knows.

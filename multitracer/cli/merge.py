@@ -42,7 +42,7 @@ _Given = click.Path(exists=True, path_type=Path)
     "--date",
     type=date,
     metavar="DATE",
-    help="With --host: date (2026-11-30) of the first time in LOGs that name the time of day only, for the manifest.",
+    help="With --host: date (2026-11-30) of the first time in LOGs that name no date, or no year, for the manifest.",
 )
 @common_options
 def command(session: Path, others: tuple[Path, ...], output: str, host: str | None, **stated: str | None) -> None:

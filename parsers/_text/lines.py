@@ -227,7 +227,7 @@ _AFTER_CLOCK = " \t])|;>"
 _MAY_END = re.compile(r"(?:\d{10}|\d:\d\d)[^:]{0,40}$")
 """Pattern that every stamp at the end of a line matches; it is tested first, as most lines have none."""
 _LEAD = re.compile(r"\W{0,5}(?:[A-Za-z]{1,12}[:=]\s*)?")
-_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +318,7 @@ def _date(parts: dict[str, str | None], rest: str) -> DateLine:
 
 def _month(parts: dict[str, str | None]) -> int:
     name = parts.get("name")
-    return _MONTHS.index(name) + 1 if name else natural(parts.get("month") or "1")
+    return MONTHS.index(name) + 1 if name else natural(parts.get("month") or "1")
 
 
 def _hour(parts: dict[str, str | None]) -> int:

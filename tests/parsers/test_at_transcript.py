@@ -171,6 +171,23 @@ def test_journal_without_a_year_has_the_times_of_modemmanager() -> None:
     assert any("year is not given" in text for text in table.provenance["warnings"])
 
 
+def test_journal_over_new_year_goes_on_in_the_next_year() -> None:
+    late = "Dec 31 23:59:59", "Jan  1 00:00:01"
+    log = "".join(
+        f"{at} host x: AT+CSQ\n{at} host x: +CSQ: {rssi},99\n{at} host x: OK\n"
+        for rssi, at in enumerate(("Dec 31 23:59:58", "Jan  1 00:00:03", *late, "Feb 29 00:00:00"))
+    )
+    with parsers.force_reading(date="2023-12-31"):
+        times = {row["rssi_dbm"]: str(np.datetime64(row["time_ns"] // S, "s")) for row in rows(log.encode())}
+    assert times == {
+        -113.0: "2023-12-31T23:59:58",
+        -111.0: "2024-01-01T00:00:03",
+        -109.0: "2023-12-31T23:59:59",  # written late
+        -107.0: "2024-01-01T00:00:01",
+        -105.0: "2024-02-29T00:00:00",
+    }
+
+
 def test_answers_that_are_not_read_are_counted_by_name() -> None:
     log = MINICOM + b'AT+QTEMP\n+QTEMP: "soc",41\n+QTEMP: "pa",44\n\nOK\nAT+CPIN?\n+CPIN: READY\n\nOK\n'
     table = at_transcript.parse(io.BytesIO(log), path="x")["radio"]
