@@ -305,10 +305,13 @@ def row(judged: Judged) -> tuple[str, ...]:
 
 
 def _chance(p_value: float) -> str:
-    return f"{p_value:.2g}" if p_value >= _MIN_SHOWN_P else f"< {_MIN_SHOWN_P}"
+    if math.isnan(p_value):
+        return "-"
+    return f"{p_value:.2g}" if p_value >= _MIN_SHOWN else f"< {_MIN_SHOWN}"
 
 
-_MIN_SHOWN_P = 0.0001
+_MIN_SHOWN = 0.0001
+"""Smallest p, and smallest percentage, that is shown as a number: `three_digits` shows less as 0."""
 
 
 def _why(judged: Judged) -> str:
@@ -322,10 +325,11 @@ def _level(name: str, value: float) -> str:
     if name in _IS_RATE:
         return rate(value)
     if name in LEVELS:
-        return f"{round(value, 4):.4g} {LEVELS[name]}"
+        return f"{round(value, 4) + 0.0:.4g} {LEVELS[name]}"  # + 0.0: no minus before 0
     if name in (RTT, TRANSACTION, COMPLETION):
         return duration(value * (1 if name == RTT else NS_PER_S))
-    return f"{three_digits(100 * value)} %"
+    percent = 100 * value
+    return f"< {_MIN_SHOWN} %" if 0 < percent < _MIN_SHOWN else f"{three_digits(percent)} %"
 
 
 def _signed(judged: Judged, value: float) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -166,3 +168,17 @@ def test_a_row_has_no_number_where_there_is_none() -> None:
 def test_a_finding_that_a_session_has_or_has_not_has_no_median() -> None:
     assert row(judged("limited by link", 0.1, 0.05, 0.2))[3:5] == ("100,000,000 %", "100,000,000 %")
     assert row(judged("finding outage", 0.1, 0.05, 0.2))[3:5] == ("", "")
+
+
+def test_a_mean_above_0_is_not_shown_as_0_and_0_has_no_sign() -> None:
+    small = replace(judged("loss", 0.1, 0.05, 0.2), means=(5e-7, 0.0), medians=(2e-6, 0.04))
+    assert row(small)[1:5] == ("< 0.0001 %", "0 %", "0.0002 %", "4 %")
+    level = replace(judged("RSRP", 1, 1, 1), means=(-0.00001, 0.00001), medians=(-90.0, float("nan")))
+    assert row(level)[1:5] == ("0 dBm", "0 dBm", "-90 dBm", "-")
+
+
+def test_a_probability_that_is_not_known_is_not_small() -> None:
+    unknown = judged("loss", 0.1, 0.05, 0.2)
+    unknown = replace(unknown, difference=unknown.difference._replace(p_value=float("nan")))
+    assert row(unknown)[7] == "-"
+    assert row(judged("loss", 0.1, 0.05, 0.2))[7] == "0.3"
