@@ -151,7 +151,7 @@ AROUND = Schema(
         Column("sent", "int64", "segments sent in it; NA if none were given", na=True),
         Column("lost", "int64", "those of them that were lost", na=True),
         *_reals(("loss_ratio", "lost over sent; NA if nothing was sent", "")),
-        Column("reason", "U64", "why the baseline cannot be used; empty if it can"),
+        Column("reason", "U64", "of a baseline: why there is no throughput_ratio to it; empty if there is one"),
     ),
 )
 """Traffic in windows around each handover; the limits in these windows are in `around_limits`."""

@@ -38,6 +38,8 @@ _MIN_NS = NS_PER_S // 2
 """Minimum length of the window `during`, ns: a shorter one contains no round trip of a slow link. Not measured."""
 _MIN_COVERED = 0.5  # of a window, so that its mean is one of that window; not measured
 WINDOWS = ("baseline", "before", "during", "after")
+_NOT_RECORDED = "no throughput was recorded"
+_NOT_KNOWN = "less than half of its throughput is known"
 
 
 class SentSegments(NamedTuple):
@@ -103,7 +105,8 @@ def around(
     usable = windows.reason == ""
     rates = _rates(windows, traffic.throughput, usable)
     is_baseline = usable & (windows.name == WINDOWS[0])
-    windows.reason[is_baseline & np.isnan(rates["throughput_bps"])] = "less than half of its throughput is known"
+    unknown = is_baseline & np.isnan(rates["throughput_bps"])
+    windows.reason[unknown] = _NOT_RECORDED if traffic.throughput is None else _NOT_KNOWN
     windows.reason[is_baseline & (rates["throughput_bps"] == 0)] = "no data arrived in it, so nothing has a ratio to it"
     columns: dict[str, Array] = {
         "handover": windows.handover, "window": windows.name, "begin_ns": windows.begin,

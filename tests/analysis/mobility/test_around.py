@@ -63,6 +63,19 @@ def test_a_change_in_the_baseline_makes_it_unusable() -> None:
     assert window(table, "after", 1)["throughput_bps"] == 8e6
 
 
+def test_a_baseline_without_throughput_has_the_reason() -> None:
+    half = Steps(instants(0, 40, 300), np.array([8e6, np.nan, np.nan]))
+    nothing = Steps(instants(0, 300), np.array([0.0, 0.0]))
+    reasons = [
+        window(around(changes(100.0), DriveTraffic(rate))[0], "baseline")["reason"] for rate in (None, half, nothing)
+    ]
+    assert reasons == [
+        "no throughput was recorded",
+        "less than half of its throughput is known",
+        "no data arrived in it, so nothing has a ratio to it",
+    ]
+
+
 def test_round_trips_and_losses_in_their_windows() -> None:
     rtt = Samples(instants(40, 97, 98, 99, 101), np.array([50e6, 10e6, 20e6, 60e6, 400e6]))
     segments = SentSegments(instants(96, 97, 98, 100.1, 100.2), np.array([False, True, False, True, True]))
