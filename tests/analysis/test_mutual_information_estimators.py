@@ -164,6 +164,24 @@ def test_distance_correlation_sees_what_falls_and_rises_and_leaves_out_gaps() ->
     assert np.isnan(correlation_of_distances(x, np.zeros_like(x)))
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e-170, 1e160, 1e300])
+def test_distance_correlation_has_no_scale(scale: float) -> None:
+    x = np.linspace(-1, 2, 301)
+    expected = pytest.approx(correlation_of_distances(x, x**2), abs=1e-12)
+    assert correlation_of_distances(scale * x, x**2) == expected
+    assert correlation_of_distances(x, scale * x**2) == expected
+
+
+def test_distance_correlation_of_a_series_and_itself_is_1_and_never_more() -> None:
+    steps = np.where(np.arange(100) % 3, 1e9, np.nextafter(1e9, np.inf))
+    assert correlation_of_distances(steps, steps) == pytest.approx(1.0, abs=1e-12)
+    chance = np.random.default_rng(0)
+    series = [chance.lognormal(0, 3, size=points) for points in range(2, 200)]
+    found = [correlation_of_distances(each, 3 * each + 1) for each in series]
+    assert found == pytest.approx(np.ones(len(series)), abs=1e-12)
+    assert max(found) <= 1.0
+
+
 @given(SESSIONS, st.sampled_from(BASELINES), st.integers(1, 12), st.integers(0, 99))
 def test_surrogates_move_each_point_within_its_session(
     session: np.ndarray, baseline: Baseline, block: int, seed: int

@@ -28,17 +28,24 @@ def correlation_of_distances(x: Array, y: Array) -> float:
     """Return the distance correlation of the points that both series have; NaN if a series is constant.
 
     Szekely, Rizzo and Bakirov (2007), Annals of Statistics 35: it is 0 only for independent series, for any
-    kind of dependence. The sums over all pairs of points take time n log n (Huo and Szekely 2016).
+    kind of dependence. The sums over all pairs of points take time n log n (Huo and Szekely 2016). It does not
+    depend on origin and scale: those that lose no digit of a difference, and whose squares fit, are chosen.
     """
     pair = _varying_pair(x, y)
     if pair is None:
         return float("nan")
-    x, y = (values - values.mean() for values in pair)
+    x, y = (_centred(values) for values in pair)
     n, of_x, of_y = len(x), _distances(x), _distances(y)
     variance_x = _squared_covariance(2 * n * float(x @ x), of_x, of_x)
     variance_y = _squared_covariance(2 * n * float(y @ y), of_y, of_y)
     covariance = max(_squared_covariance(_products_of_distances(x, y), of_x, of_y), 0.0)  # rounding
-    return float(np.sqrt(covariance / np.sqrt(variance_x * variance_y)))
+    return min(float(np.sqrt(covariance / np.sqrt(variance_x * variance_y))), 1.0)
+
+
+def _centred(values: Array) -> Array:
+    """Return the values with a range of 1 and a mean of 0; between 1e9 and its neighbour there is no exact mean."""
+    shifted = (values - values[0]) / np.ptp(values)
+    return np.asarray(shifted - shifted.mean())
 
 
 def _squared_covariance(products: float, of_x: Array, of_y: Array) -> float:
