@@ -206,7 +206,7 @@ def headline_of(
     gone = {key} | named | {each for each in others if each[0] in of_radio.limits}
     last = [_last_words(limited, gone), "" if reset is None else _ended_by_reset(limited, reset)]
     sentence = " ".join(filter(None, [first, of_radio.more, *others_of_it, *rest, *last]))
-    help_, cause = of_radio.help or _each_once(helps), of_radio.cause
+    help_, cause = of_radio.help or _distinct(helps), of_radio.cause
     return Headline(limit, capture, share, own[0].confidence, sentence, help_, cause, parts[0].reverse)
 
 
@@ -220,13 +220,13 @@ def _help_for(noun: str, share: float, words: str) -> str:
     return f"for {noun} ({percent(share, is_short=True)}): {words}"
 
 
-def _each_once(helps: Sequence[str]) -> str:
+def _distinct(helps: Sequence[str]) -> str:
     """Return remedies as one text, without those that one before has, too."""
-    kept: list[str] = []
+    distinct: list[str] = []
     for each in helps:
-        if not any(each.rpartition("): ")[2] in before for before in kept):
-            kept.append(each)
-    return "; ".join(kept)
+        if not any(each.rpartition("): ")[2] in before for before in distinct):
+            distinct.append(each)
+    return "; ".join(distinct)
 
 
 def _helps_of_others(limited: Limited, named: dict[tuple[Limit, bool], float], facts: frozenset[str]) -> list[str]:
@@ -499,8 +499,8 @@ def _or_else(limited: Limited, row: LimitShare) -> str:
     if row.limit is Limit.RECOVERY:
         return ", or a program that waited," if _is_nothing_lost(limited) else ""
     is_marked = limited.seen is not None and bool(limited.seen.answers.marked.any())
-    is_kept_back = row.limit in (Limit.CONGESTION_WINDOW, Limit.SENDER_BUFFER) and not is_marked
-    return ", or the pace of the sending program," if is_kept_back else ""
+    can_be_program = row.limit in (Limit.CONGESTION_WINDOW, Limit.SENDER_BUFFER) and not is_marked
+    return ", or the pace of the sending program," if can_be_program else ""
 
 
 def _of_limit(rows: Iterable[LimitShare], limit: Limit) -> list[LimitShare]:

@@ -111,4 +111,4 @@ def test_a_link_without_assignments_says_so(shared_runs: SharedRuns) -> None:
     quantities = Quantities(read(find_inputs(str(shared_runs.session(load_scenario("fig5-typical")).folder))))
     missing = quantities.named("rate_assigned")
     assert isinstance(missing, Missing)
-    assert missing.reason.endswith("holds no value of link_events.rate_bps")
+    assert "holds no value of" in missing.reason

@@ -56,7 +56,7 @@ def test_what_is_counted_while_it_is_read_is_compared(monkeypatch: pytest.Monkey
             analysis.directions["packets"][:] += 1
         return analysis
 
-    first, captures = 3_000_051, 100
+    first, captures = 3_000_151, 200
     monkeypatch.setattr(mutated, "_OUT", tmp_path)
     for name in ("counted", "_counted_of_file"):
         count = getattr(mutated, name)

@@ -56,7 +56,7 @@ def test_a_link_that_was_never_full_has_no_line_and_a_reason() -> None:
     ("session", "most_s", "words"),
     [
         (SAMPLES / "cellular_upload", 0.476, "(by one clock)"),
-        (SAMPLES / "rehearsed-drive", 1.295, "(clocks ± 2.74 ms)"),
+        (SAMPLES / "rehearsed-drive", 1.295, "(clocks ± 2.81 ms)"),
         (SAMPLES / "fade-n2-20", 11.82, "(by one clock)"),
         (SAMPLES / "download" / "mobile", 7.66, "(its variation only, from the sender's timestamps, TSval)"),
     ],

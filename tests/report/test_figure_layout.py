@@ -109,7 +109,7 @@ def test_one_legend_stands_beside_the_panels_and_folds(browser: Browser, drive: 
 def test_show_puts_the_panel_with_the_evidence_first_and_in_view(browser: Browser, drive: Path, width: int) -> None:
     shown(browser, drive, width)
     usual = [each["key"] for each in browser.evaluate(PANELS)]
-    for kind, key in (("path-change", "rtt"), ("handover", "cell"), ("blackout", "sequence")):
+    for kind, key in (("congestion-loss", "sequence"), ("handover", "cell"), ("blackout", "sequence")):
         browser.evaluate("document.querySelector('.series').open = true; undefined")
         sentence = pressed_show(browser, kind)
         panels: list[dict[str, Any]] = browser.evaluate(PANELS)

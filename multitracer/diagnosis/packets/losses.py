@@ -176,7 +176,7 @@ def _in_order(delays: PacketDelays) -> Array:
     return np.asarray((came_ns <= np.append(later_ns[1:], came_ns[-1])) | (not delays.is_one_way))
 
 
-_MIN_TOLD = 2  # packets sent again; a single one may have been needless. Not measured
+_MIN_COUNTED = 2  # packets sent again; a single one may have been needless. Not measured
 
 
 def unexplained(of: Carried, *, at_receiver: bool) -> str:
@@ -186,7 +186,7 @@ def unexplained(of: Carried, *, at_receiver: bool) -> str:
     """
     needed = of.transfer.verdicts["necessity"] == Necessity.NECESSARY
     many, of_all = len(of.lost) or int(np.count_nonzero(needed)), len(of.segments)
-    if many < _MIN_TOLD:
+    if many < _MIN_COUNTED:
         return ""
     if at_receiver:
         return (

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.lab.shared_runs import SharedRuns
 
 RECORDED = {
-    "cdma2000-download": "710050f60e7ac495",
+    "cdma2000-download": "f194a7354589a56d",
     "cdpd-contended": "ea16e8fc48b24101",
     "clock-shift": "b1eb389ae033765b",
     "fig8-resets-vj": "acfee0205c54b5f0",
