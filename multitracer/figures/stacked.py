@@ -30,7 +30,7 @@ from multitracer.figures.link_panels import (
 )
 from multitracer.figures.marks import FigureMark, Fit, add_trends, with_marks
 from multitracer.figures.panels import further_panels
-from multitracer.figures.series import BREAK, Series, thin
+from multitracer.figures.series import BREAK, TREND_ROLES, Series, thin
 from multitracer.figures.stack import Panel, Unit, axis_origin_ns, figure
 from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.figures.zooms import NamedInterval, places, with_presets
@@ -181,6 +181,8 @@ def stacked_panels(transfer: Transfer, view: StackedView = WHOLE) -> list[Panel]
     # without a request, a line through each group's data; where series were chosen, these would be in the way
     fits = view.fits if view.fits or view.labels else None
     add_trends(chosen, fits, origin_ns=origin_ns, from_ns=view.from_ns, to_ns=view.to_ns)
+    if view.labels:  # after the fits, which need the events' own place in the link's stream
+        chosen = [replace(panel, series=_on_a_line(panel.drawn)) for panel in chosen]
     return cut(chosen, view.from_ns, view.to_ns)
 
 
@@ -208,7 +210,7 @@ def chosen_panels(panels: list[Panel], patterns: Sequence[str]) -> list[Panel]:
         replace(panel, series=[s for s in panel.drawn if any(fnmatchcase(s.label, p) for p in patterns)])
         for panel in panels
     ]
-    kept = [replace(panel, series=_on_a_line(panel.series)) for panel in kept if panel.series]
+    kept = [panel for panel in kept if panel.series]
     if not kept:
         there = ", ".join(s.label for panel in panels for s in panel.drawn)
         raise InputError(f"series: the figure has no series named {' or '.join(patterns)}; the series are {there}")
@@ -221,7 +223,8 @@ def _on_a_line(drawn: list[Series]) -> list[Series]:
     At their place in the link's stream they would stand where nothing else is.
     """
     labels = {series.label for series in drawn}
-    line = next((series for series in drawn if series.label not in LINK_ROLES and len(series.time_ns)), None)
+    lines = (each for each in drawn if each.label not in LINK_ROLES and each.role not in TREND_ROLES)
+    line = next((each for each in lines if len(each.time_ns)), None)
     if line is None:
         return drawn
     known = line.value != BREAK

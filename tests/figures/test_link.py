@@ -185,6 +185,15 @@ def test_a_line_is_fitted_to_the_seconds_that_are_named(transfer: Transfer) -> N
         stacked_panels(transfer, StackedView(fits=[Fit("TcpSnd_rtt")]))
 
 
+def test_a_line_through_events_of_the_link_is_the_same_beside_any_series(transfer: Transfer) -> None:
+    fits = [Fit("RlpSnd_rexmt")]
+    alone, beside, unchosen = (
+        {label for label in drawn(transfer, StackedView(labels=labels, fits=fits)) if "trend" in label}
+        for labels in (("RlpSnd_rexmt",), ("RlpSnd_rexmt", "TcpSnd_data"), ())
+    )
+    assert alone == beside == unchosen == {"RlpSnd_rexmt trend: 951 B/s"}
+
+
 def test_a_line_of_more_than_the_view_is_drawn_where_it_is_in_view(transfer: Transfer) -> None:
     origin = axis_origin_ns(transfer.at_sender.capture)
     fit = Fit("RlpSnd_data", origin, origin + 300 * NS_PER_S, named=True)
