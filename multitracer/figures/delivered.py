@@ -105,11 +105,12 @@ def rates_figure(
 
 def _commanded(curve: FlowCurve) -> Props:
     x, y = curve.commanded_s, curve.commanded_packets_per_s
-    is_step = np.append(True, np.diff(y) != 0)[: len(y)]
-    ends = ([curve.until_s], y[-1:]) if len(y) else ([], [])
+    steps = np.flatnonzero(np.append(True, np.diff(y) != 0)[: len(y)])
+    rows = steps[_thinned(len(steps))]
+    ends = ([max(curve.until_s, x[-1])], y[-1:]) if len(y) else ([], [])
     return {
-        "x": np.concatenate([x[is_step], ends[0]]),
-        "y": np.concatenate([y[is_step], ends[1]]),
+        "x": np.concatenate([x[rows], ends[0]]),
+        "y": np.concatenate([y[rows], ends[1]]),
         "hovertemplate": "%{y:.2f} packets/s from %{x:.1f} s on",
     }
 
@@ -171,7 +172,7 @@ def _names(sessions: Sequence[Sequence[FlowCurve]]) -> list[list[str]]:
 def _steps(curve: FlowCurve) -> Props:
     """Return the trace of a flow: total packets and bytes, from the first delivery to the recording's end."""
     count = len(curve.time_s)
-    rows = np.unique(np.linspace(0, max(count - 1, 0), min(count, _MOST_POINTS)).astype(np.int64))
+    rows = _thinned(count)
     total = np.cumsum(curve.new_bytes)
     return {
         "x": _from_first_to_last(curve.time_s[rows], curve),
@@ -179,6 +180,11 @@ def _steps(curve: FlowCurve) -> Props:
         "customdata": np.concatenate([[0], total[rows], total[-1:] if count else [0]]),
         "hovertemplate": "%{y:,} packets, %{customdata:,} bytes after %{x:.1f} s",
     }
+
+
+def _thinned(count: int) -> Array:
+    """Return the indices of at most `_MOST_POINTS` of `count` points, with the first and the last."""
+    return np.unique(np.linspace(0, max(count - 1, 0), min(count, _MOST_POINTS)).astype(np.int64))
 
 
 def _from_first_to_last(time_s: Array, curve: FlowCurve) -> Array:

@@ -89,6 +89,15 @@ def test_the_commanded_rate_of_wtcp_stands_below_in_packets_a_second() -> None:
     assert "yaxis2" not in rates_figure([[curve()]], window_s=5).to_dict()["layout"]
 
 
+def test_a_long_commanded_rate_is_thinned_and_its_time_never_runs_backwards() -> None:
+    at_s = np.linspace(0.0, 25.0, 100_000)
+    flow = replace(curve(), commanded_s=at_s, commanded_packets_per_s=np.arange(100_000.0))
+    commanded = rates_figure([[flow]], window_s=5).data[1]
+    assert len(commanded.x) == 2001
+    assert (commanded.x[-1], commanded.y[-1]) == (25, 99_999)
+    assert (np.diff(commanded.x) >= 0).all(), "the last acknowledgment is after the recording's last delivery"
+
+
 @pytest.mark.parametrize("make", [delivered_figure, rates_figure])
 def test_an_empty_figure_says_why(make: object) -> None:
     assert callable(make)
