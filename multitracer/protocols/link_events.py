@@ -353,8 +353,8 @@ class PppSent(NamedTuple):
     """Length of the IP packet before header compression."""
     wire_bytes: int
     """Octets of the PPP frame with flags and escapes."""
-    offset_bytes: int
-    """Position of its first octet in the stream that is passed to the link."""
+    offset_bytes: int | None
+    """Position of its first octet in the stream that is passed to the link; None in UI frames, outside of it."""
     ip_id: int | None = None
     seq: int | None = None
     """TCP sequence number before compression, 32 bits."""

@@ -8,7 +8,7 @@ the link and their times.
   IPv4 identification and sequence number. If several segments share this pair, they are matched in order.
 - The octets of a packet in the link's stream are `offset_bytes` to `offset_bytes + wire_bytes` of its
   `ppp_sent` event; those of a frame are its own offset and payload. Both count the same stream, also across
-  resets.
+  resets. Packets in UI frames have no place in it, and are left out.
 - Both logs number the slots of the same call. The far end's log shows what arrived, in link order. Sequence
   numbers cannot show it: after a lost delta the header decompressor writes wrong sequence numbers, which
   belong to earlier segments. A packet whose header changed on the link is `DAMAGED`: its TCP checksum fails.
@@ -169,7 +169,7 @@ def join(transfer: Joinable) -> Join | None:
     The time is linear in frames and segments, except for sorting; there is no Python loop over them.
     """
     near, sender, sent = transfer.near, transfer.sender, transfer.sent
-    if near is None or not len(near.rows("ppp_sent")) or not (near.frames["tick"] != NA).any():
+    if near is None or not len(_in_stream(near)) or not (near.frames["tick"] != NA).any():
         return None
 
     # segments meet the link's queue; what was dropped after it had been queued (CoDel) is no second packet
@@ -185,7 +185,7 @@ def join(transfer: Joinable) -> Join | None:
     of_dropped = np.where(later, of_queued[from_queue], at_door)
 
     # queued packets are written into the link, which carries them in frames
-    written = near.rows("ppp_sent")
+    written = _in_stream(near)
     entry = _matched(_key(near, written), _key(near, queued))
     segment = np.where(entry == NA, NA, of_queued[entry])
     queued_row = np.where(entry == NA, NA, queued[entry])
@@ -209,6 +209,13 @@ def join(transfer: Joinable) -> Join | None:
     return Join(
         transfer, Table(CARRIAGES, columns), chunks, of_dropped[mine], dropped[mine], queued[from_queue[later]], arrived
     )
+
+
+def _in_stream(near: LinkSide) -> Array:
+    """Return the rows of the packets in the numbered stream; those in UI frames have no place in it."""
+    rows = near.rows("ppp_sent")
+    known: Array = rows[near.events["offset_bytes"][rows] != NA]
+    return known
 
 
 def _key(side: LinkSide, rows: Array) -> Array:
@@ -409,10 +416,13 @@ def delivery(transfer: Joinable) -> StreamDelivery | None:
     begin, end, tick = _stretches(far, got[known], near.frames["offset_bytes"][sent[at[known]]])
 
     # where the stream stood when it was last flushed: what is missing before it never came
-    flushed, written = near.rows("flushed", "call_dropped"), near.rows("ppp_sent")
+    flushed, written = near.rows("flushed", "call_dropped"), _in_stream(near)
     last = written[written < flushed[-1:].max(initial=0)][-1:]
     up_to = int((near.events["offset_bytes"][last] + near.events["wire_bytes"][last]).sum())
-    return StreamDelivery(far, pipe, begin, end, tick, far.rows("ppp_received"), up_to)
+    received = far.rows("ppp_received")
+    if len(written) < len(near.rows("ppp_sent")):  # all packets without TCP went beside the stream, in UI frames
+        received = received[(far.events["seq"][received] != NA) | (far.events["ip_bytes"][received] == NA)]
+    return StreamDelivery(far, pipe, begin, end, tick, received, up_to)
 
 
 def _pipe_slots(near: Table, sent: Array, far: Table, got: Array) -> int | None:

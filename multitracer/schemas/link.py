@@ -62,7 +62,7 @@ LINK_EVENTS = Schema(
             ("seq", "packet_*, ppp_*: TCP sequence number as on the wire, before compression", ""),
             ("protocol", "ppp_*: PPP protocol number", ""),
             ("wire_bytes", "ppp_*, piece_*: octets of the frame with flag and escapes", "bytes"),
-            ("offset_bytes", "ppp_sent, piece_*: its first octet in the sender's stream", "bytes"),
+            ("offset_bytes", "ppp_sent, piece_*: its first octet in the sender's stream; NA in UI frames", "bytes"),
             ("version", "connected: RLP version", ""),
             ("window", "connected: k of this side's direction", ""),
             ("t1_ms", "connected: acknowledgment timer", "ms"),

@@ -53,6 +53,18 @@ rate = 0.05
 [[traffic]]
 bytes = 20_000
 """
+BESIDE_THE_STREAM = """
+[tcp]
+mtu_bytes = 576
+[link]
+error_control = "by-protocol"
+[[traffic]]
+bytes = 20_000
+[[traffic]]
+bytes = 8_000
+transport = "wtcp"
+"""
+"""The second transfer's packets go in UI frames: both logs name them, and no numbered frame carries them."""
 OWN = {"toss": TOSS, "lossy": ONLY_RADIO}
 
 
@@ -86,6 +98,17 @@ def test_the_fate_of_every_packet_is_the_truth(
     own = set(zip(sender["ip_id"].tolist(), sender["seq"].tolist(), strict=True))
     dropped = {(int(sender["ip_id"][row]), int(sender["seq"][row])) for row in found.dropped}
     assert dropped == {key for key, fate in truth.items() if fate == "dropped" and key in own}
+
+
+def test_packets_beside_the_numbered_stream_take_no_place_in_it(transfer_of: Callable[..., Transfer]) -> None:
+    transfer = transfer_of("beside", BESIDE_THE_STREAM)
+    events, carriages = known(transfer.near).events, joined(transfer).carriages
+    beside = (events["event"] == "ppp_sent") & (events["offset_bytes"] == NA)
+    assert beside.sum() > 10
+    assert (events["seq"][beside] == NA).all()
+    assert (carriages["segment_row"] != NA).all()
+    assert set(carriages["fate"].tolist()) == {Fate.DELIVERED}, "no frame is lost"
+    assert len(carriages) == len(transfer.sent)
 
 
 def test_each_way_to_lose_a_header_is_told_apart(transfer_of: Callable[..., Transfer]) -> None:

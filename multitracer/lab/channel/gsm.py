@@ -379,7 +379,7 @@ class GsmEnd:
     def _write_packet(self, packet: bytes, now_ns: int) -> None:
         facts = ip_facts(packet)
         if self._unrepeated is not None and not facts.flow:
-            self._unrepeated.write(packet)
+            self._unrepeated.write(packet, now_ns)
             return
         protocol: int = PppProtocol.IP
         information = packet
@@ -481,11 +481,12 @@ class _Unrepeated:
         """Octets of frames that wait for a slot."""
         return self._rlp.unnumbered_waiting * self._rlp.config.info_octets
 
-    def write(self, packet: bytes) -> None:
+    def write(self, packet: bytes, now_ns: int) -> None:
         """Send a packet, in as many frames as it needs."""
-        octets = self._rlp.config.info_octets
+        octets, journal, ip_id = self._rlp.config.info_octets, self._rlp.journal, ip_facts(packet).ip_id
         self._framer.idle()
         characters = self._framer.frame(PppProtocol.IP, packet)
+        journal.add(PppSent(now_ns, journal.tick, PppProtocol.IP, len(packet), len(characters), None, ip_id))
         while characters:
             count = usable(len(characters), octets=octets)
             self._rlp.write_unnumbered(pack(characters[:count], octets=octets))
@@ -499,7 +500,10 @@ class _Unrepeated:
                 if isinstance(outcome, PppDamage):
                     journal.add(PppDamaged(now_ns, journal.tick, outcome.cause, outcome.wire_bytes))
                 elif outcome.protocol == PppProtocol.IP:
-                    packets.append(outcome.information)
+                    packet = outcome.information
+                    sizes = len(packet), outcome.wire_bytes
+                    journal.add(PppReceived(now_ns, journal.tick, outcome.protocol, *sizes, ip_facts(packet).ip_id))
+                    packets.append(packet)
         return packets
 
 

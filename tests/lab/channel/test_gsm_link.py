@@ -21,6 +21,7 @@ from multitracer.protocols.link_events import (
     LinkEvent,
     PacketDropped,
     PppDamaged,
+    PppReceived,
     PppSent,
     ResetStarted,
     T1Expired,
@@ -310,6 +311,11 @@ def test_by_protocol_a_datagram_is_sent_once_and_never_late() -> None:
     assert 0.7 * sent < len(unrepeated_s) < sent
     assert max(unrepeated_s.values()) < 0.5
     assert drive.link.balance().is_even
+    written = [event for event in drive.events["fixed"] if isinstance(event, PppSent) and event.offset_bytes is None]
+    came = [each for each in drive.events["mobile"] if isinstance(each, PppReceived) and each.seq is None]
+    assert [event.ip_id for event in written] == list(range(1, sent + 1))
+    assert [event.ip_id for event in came] == list(unrepeated_s)
+    assert {event.ip_bytes for event in came} == {128}
 
 
 def test_by_protocol_tcp_is_repeated_as_before() -> None:
