@@ -242,7 +242,7 @@ class VirtualEndpoint:
         self._arrived = arrived
         self._inbox: deque[Datagram] = deque()
         self._program = program
-        self._luck = Random(f"{host.name} program")  # noqa: S311  # a run is to be repeated
+        self._luck = Random(f"{network.seed} {host.name} program")  # noqa: S311  # a run is to be repeated
         self._ready_ns = 0
         self.did_something = False
         """Whether the last step did something, so that another step may follow at once."""

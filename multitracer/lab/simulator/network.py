@@ -186,6 +186,7 @@ class VirtualNetwork:
         self._sees_reading = watching(observers, "reading")
         self._link_first = link_first
         self._loop = EventLoop()
+        self.seed = seed
         self._luck = Random(f"{seed} hosts")  # a run is to be repeated
         self._due_ns: int | None = None
         self._under_way: dict[bytes, TcpPacket] = {}

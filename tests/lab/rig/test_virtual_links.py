@@ -89,6 +89,18 @@ def test_a_program_that_takes_time_for_each_octet_delays_large_messages_more(tmp
     assert 0.3 < slow_s[4096] - quick_s[4096] < 0.5  # 0.1 ms an octet, less what passes meanwhile
 
 
+def test_the_seed_determines_the_time_of_a_program(tmp_path: Path) -> None:
+    """The link's own delays are complete half slots, so that what remains of an RTT is the programs' time."""
+    slow, half_slot_ns = replace(load_scenario("bluetooth"), program=ProgramSetting(octet_ns=100_000)), 312_500
+    what, seeds = plan("centauruscomm", (64,), 3), {"one": 1, "again": 1, "other": 2}
+    rests = {}
+    for name, seed in seeds.items():
+        rows = run(what, tmp_path / name, replace(slow, seed=seed))
+        rests[name] = [round(float(row["rtt_s"]) * NS_PER_S) % half_slot_ns for row in rows]
+    assert rests["one"] == rests["again"]
+    assert rests["one"] != rests["other"]
+
+
 def test_a_short_inbox_before_a_slow_program_costs_a_watchdog(tmp_path: Path) -> None:
     link, what = load_scenario("bluetooth"), plan("centauruscomm", (4096, 8192), 5)
     short = replace(link, program=ProgramSetting(octet_ns=100_000, most_datagrams=10))
