@@ -74,6 +74,8 @@ _MIN_BUFFER_BYTES, _MOST_BUFFER_BYTES = 1_500, 10_000_000
 """Bounds of the buffer: one Ethernet packet; ten minutes at the fastest rate (our choice: more is a mistake)."""
 _WORST_ECIO_DB = -40.0
 """Minimum Ec/Io in a configuration, where nothing can be decoded (our choice); the paper's minimum is -16 dB."""
+_MIN_M_PER_S = 0.01
+"""Minimum speed of a mobile that crosses cells: 100 m take three hours (our choice: less is a mistake)."""
 _MOST_M_PER_S = 150.0
 """Maximum speed, 540 km/h (our choice); the paper's fastest is 75 mph, 33.5 m/s."""
 _MOST_DB = 40.0
@@ -122,6 +124,11 @@ class Cdma2000RadioConfig:
         _check("carrier_mhz", self.carrier_mhz, 100, 10_000)
         if self.cell_m:
             _check("cell_m", self.cell_m, 100, 100_000)
+            if 0 < self.speed_m_per_s < _MIN_M_PER_S:
+                raise LocalProtocolError(
+                    f'"speed_m_per_s" must be 0, or at least {_MIN_M_PER_S:g} where "cell_m" is set, '
+                    f"but is {self.speed_m_per_s:g}"
+                )
         if not FRAME_NS <= self.handoff_ns <= 10 * NS_PER_S:
             raise LocalProtocolError('"handoff" must be 20 ms to 10 s')
         if self.still_ns < NS_PER_S:

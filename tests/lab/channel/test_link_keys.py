@@ -109,6 +109,10 @@ def test_the_keys_of_a_sector() -> None:
         ("mean_bits_per_s = 9_600", 'a mean rate can be given only if "rate" is "mean" or "mean-rlp"'),
         ("[link.radio]\necio_db = 1", '[link.radio]: "ecio_db" must be -40 to 0'),
         ("[link.radio]\necio_db = nan", "[link.radio] ecio_db must be a number from"),
+        (
+            "[link.radio]\ncell_m = 1000\nspeed_m_per_s = 1e-310",
+            '[link.radio]: "speed_m_per_s" must be 0, or at least 0.01 where "cell_m" is set, but is 1e-310',
+        ),
         ("[link.radio]\nspeed_m_per_s = -1", '[link.radio]: "speed_m_per_s" must be 0 to 150'),
         ("[link.radio]\nspeed_mph = 60", "[link.radio] contains unknown keys: speed_mph"),
         ("[link.radio]\nstill_s = 0", '"still" must be at least 1 s'),
