@@ -128,7 +128,7 @@ def _centaurus_client(
     plan: MeasurementPlan, network: VirtualNetwork, scenario: Scenario, options: TransportOptions
 ) -> Client:
     ends = VirtualUdp(network, scenario.hosts[0], options, scenario.program, mtu_bytes=scenario.mtu_bytes)
-    return CentaurusClient(ends.client, SERVER_ADDRESS, run=_RUN, timeout_s=plan.timeout_s)
+    return _SlowPrograms(ends, scenario, timeout_s=plan.timeout_s)
 
 
 def _tcp_client(
@@ -152,6 +152,27 @@ _CLIENTS: Mapping[ProtocolName, Callable[[MeasurementPlan, VirtualNetwork, Scena
     MappingProxyType({"tcp": _tcp_client, "centauruscomm": _centaurus_client, "wtcp": _wtcp_client})
 )
 """Function that makes the client and the server, by the transport of a plan."""
+
+
+class _SlowPrograms(CentaurusClient):
+    """A client that knows when the programs, and not the link, are the reason that no answer comes."""
+
+    def __init__(self, ends: VirtualUdp, scenario: Scenario, *, timeout_s: float) -> None:
+        super().__init__(ends.client, SERVER_ADDRESS, run=_RUN, timeout_s=timeout_s)
+        self._ends, self._scenario = ends, scenario
+
+    def reach(self) -> None:
+        """Wait until the server has answered."""
+        try:
+            super().reach()
+        except UnreachableError as error:
+            if not self._ends.is_busy:
+                raise
+            octet_s = self._scenario.program.octet_ns / NS_PER_S
+            raise InputError(
+                f"{self._scenario.name}: {error}, because a program takes {octet_s:g} s for each octet; "
+                'choose a shorter "octet_us" in [program]'
+            ) from error
 
 
 class _FromTheStart:

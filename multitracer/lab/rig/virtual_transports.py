@@ -289,6 +289,11 @@ class VirtualEndpoint:
         self._ready_ns = self._network.now_ns + round(time_ns * self._luck.uniform(0.5, 1.5))
 
     @property
+    def is_busy(self) -> bool:
+        """Whether the program has a datagram in progress."""
+        return bool(self._inbox)
+
+    @property
     def _is_ready(self) -> bool:
         return bool(self._inbox) and self._ready_ns <= self._network.now_ns
 
@@ -366,6 +371,11 @@ class VirtualUdp:
         )
         self._server = CentaurusServer(self._fixed)
         self._alarm_ns: int | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether one of both programs has a datagram in progress."""
+        return self.client.is_busy or self._fixed.is_busy
 
     def _work(self) -> None:
         """Let the server process all due timers and datagrams, then schedule its next timer."""

@@ -89,6 +89,13 @@ def test_a_program_that_takes_time_for_each_octet_delays_large_messages_more(tmp
     assert 0.3 < slow_s[4096] - quick_s[4096] < 0.5  # 0.1 ms an octet, less what passes meanwhile
 
 
+@pytest.mark.parametrize("octet_s", [0.16, 1.0])
+def test_a_program_that_is_too_slow_to_answer_is_said(octet_s: float, tmp_path: Path) -> None:
+    slow = replace(load_scenario("bluetooth"), program=ProgramSetting(octet_ns=round(octet_s * NS_PER_S)))
+    with pytest.raises(InputError, match=rf"30 s, because a program takes {octet_s:g} s for each octet; .*octet_us"):
+        run(plan("centauruscomm", (64,), 1), tmp_path / "slow", slow)
+
+
 def test_the_seed_determines_the_time_of_a_program(tmp_path: Path) -> None:
     """The link's own delays are complete half slots, so that what remains of an RTT is the programs' time."""
     slow, half_slot_ns = replace(load_scenario("bluetooth"), program=ProgramSetting(octet_ns=100_000)), 312_500
