@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from docs.papers.programs import figure6, figure6_page
@@ -49,7 +50,15 @@ def test_what_costs_a_transfer_without_compression_is_renos_wait() -> None:
 def test_a_repeated_run_differs_in_what_its_name_says_alone() -> None:
     same, variants = figure6.scenario(41), figure6.repeated(41)
     assert {variant.mobile.congestion for variant in variants.values()} == {"newreno", "reno"}
-    assert call_of(same).header_compression != call_of(variants["the other compression"]).header_compression
+    other = variants["the other compression"]
+    assert call_of(same).header_compression != call_of(other).header_compression
+    for run in (same, *variants.values()):  # only runs without compression have timestamps
+        is_plain = call_of(run).header_compression == "none"
+        assert [profile.timestamps for profile in (run.mobile, run.fixed)] == [is_plain, is_plain]
+    congestion = [replace(profile, congestion="reno") for profile in (variants["NewReno"].mobile, same.fixed)]
+    assert replace(variants["NewReno"], mobile=congestion[0], fixed=congestion[1]) == same
+    assert [replace(profile, timestamps=False) for profile in (other.mobile, other.fixed)] == [same.mobile, same.fixed]
+    assert replace(other, mobile=same.mobile, fixed=same.fixed, link=same.link) == same
     assert {variant.events for variant in variants.values()} == {same.events}
     assert {variant.seed for variant in variants.values()} == {same.seed}
 

@@ -95,7 +95,10 @@ def _shadows(luck: Random) -> Iterator[ScriptEvent]:
 
 
 def repeated(number: int) -> dict[str, Scenario]:
-    """Return the variants of a run by name: each changes one thing that may have cost the time."""
+    """Return the variants of a run by name: each changes one thing that may have cost the time.
+
+    The other compression brings the other choice of timestamps, as in `scenario`.
+    """
     same = scenario(number)
     link = same.gsm
     is_compressed = link.header_compression != "none"
