@@ -13,7 +13,7 @@ BASE ?=
 CAUSES_ARGS ?= all .causes --seeds 1-199,1000000-1000020,2000000-2000011,3000000-3000007,4000000-4000011
 DRIVES_ARGS ?= .drives --seeds 0-20
 # What asks each dependency for what we need of it
-OLDEST_TESTS := tests/cli/test_commands.py tests/cli/test_docs.py tests/cli/test_errors.py tests/cli/test_tables.py tests/api tests/notebooks \
+OLDEST_TESTS := tests/cli/test_commands.py tests/cli/test_dissect.py tests/cli/test_docs.py tests/cli/test_errors.py tests/cli/test_tables.py tests/api tests/notebooks \
     tests/campaign/test_query.py tests/campaign/test_cluster.py tests/campaign/test_bucket.py tests/analysis/test_correlation.py \
     tests/figures/test_stacked.py tests/collectors/test_ports.py tests/collectors/test_packets.py tests/native/test_zstd.py
 DENY_ARGS ?= check
