@@ -124,6 +124,28 @@ def window_varies(limited: Limited) -> bool:
     return bool((size < _STEADY * np.maximum.accumulate(size)).sum() > _OFTEN * len(size))
 
 
+def writes_in_words(limited: Limited, begin: Array, end: Array) -> tuple[float, str]:
+    """Return the rate of a program that wrote little at a time in intervals (ns), or its idle gaps in words.
+
+    The rate is in bit/s, 0.0 if the gaps between its segments are long; then the words are of `idle_gaps_in_words`.
+    """
+    transfer = limited.transfer
+    time_ns = transfer.time_ns[transfer.data]
+    first, last = np.searchsorted(time_ns, begin), np.searchsorted(time_ns, end, side="right")
+    edges = [np.concatenate([[b], time_ns[i:j], [e]]) for b, e, i, j in zip(begin, end, first, last, strict=True)]
+    gaps_s = np.concatenate([np.diff(each) for each in edges] or [np.empty(0)]) * transfer.speed / NS_PER_S
+    main_s = _main(gaps_s)
+    if len(main_s) <= _FEW_GAPS or np.median(main_s) >= _LONG_GAP_S:
+        return 0.0, f", {idle_gaps_in_words(gaps_s)}"
+    sent = np.append(0, np.cumsum(transfer.payload_bytes))
+    seconds = float((end - begin).sum()) * transfer.speed / NS_PER_S
+    return float((sent[last] - sent[first]).sum()) * BITS_PER_BYTE / seconds, ""
+
+
+_FEW_GAPS, _LONG_GAP_S = 20, 0.1
+"""A program with more idle gaps than this, most of them shorter, writes slowly and makes no pauses. Not measured."""
+
+
 def or_full_buffer(limited: Limited) -> str:
     """Return words that an idle program may have been a full send buffer, where packets of one end do not tell."""
     rows = [row for row in limited.shares if (row.limit, row.part) == (Limit.APPLICATION, LimitSubtype.WRITES)]
@@ -140,14 +162,19 @@ def idle_gaps_in_words(lengths_s: Array) -> str:
 
     Those between the segments of one write are short and many, and say nothing about the program.
     """
-    ordered = np.sort(lengths_s)[::-1]
-    many = min(int(np.searchsorted(np.cumsum(ordered), _MOST_OF_IT * ordered.sum())) + 1, len(ordered))
-    mostly = "in" if many == len(ordered) else "mostly in"
-    largest, typical = float(ordered[0]), float(np.median(ordered[:many]))
+    main_s = _main(lengths_s)
+    mostly = "in" if len(main_s) == len(lengths_s) else "mostly in"
+    many, largest, typical = len(main_s), float(main_s[0]), float(np.median(main_s))
     if many == 1:
         return f"{mostly} one pause of {about(largest)}"
-    is_alike = abs(many * typical - ordered[:many].sum()) <= _ALIKE * many * typical
+    is_alike = abs(many * typical - main_s.sum()) <= _ALIKE * many * typical
     return f"{mostly} {many:,} pauses of {f'about {about(typical)}' if is_alike else f'up to {about(largest)}'}"
+
+
+def _main(lengths_s: Array) -> Array:
+    """Return the longest idle gaps, in descending order, that make most of the time of all."""
+    ordered = np.sort(lengths_s)[::-1]
+    return ordered[: int(np.searchsorted(np.cumsum(ordered), _MOST_OF_IT * ordered.sum())) + 1]
 
 
 _ROUND_TRIPS = 1.0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.verdicts.words import Necessity
-from multitracer.diagnosis.held import idle_gaps_in_words, idle_gaps_s, link_in_words, window_varies
+from multitracer.diagnosis.held import idle_gaps_in_words, idle_gaps_s, link_in_words, window_varies, writes_in_words
 from multitracer.diagnosis.limits.at_sender import opening
 from multitracer.diagnosis.limits.limited import shown_s, stretches
 from multitracer.diagnosis.limits.names import (
@@ -221,12 +221,14 @@ def _help_for(noun: str, share: float, words: str) -> str:
 
 
 def _distinct(helps: Sequence[str]) -> str:
-    """Return remedies as one text, without those that one before has, too."""
-    distinct: list[str] = []
-    for each in helps:
-        if not any(each.rpartition("): ")[2] in before for before in distinct):
-            distinct.append(each)
-    return "; ".join(distinct)
+    """Return remedies as one text, without those that another one contains."""
+    own = [each.rpartition("): ")[2] for each in helps]
+    chosen = [
+        each
+        for place, each in enumerate(helps)
+        if not any(own[place] in other for other in [*helps[:place], *(e for e in helps[place + 1 :] if e != each)])
+    ]
+    return "; ".join(chosen)
 
 
 def _helps_of_others(limited: Limited, named: dict[tuple[Limit, bool], float], facts: frozenset[str]) -> list[str]:
@@ -262,7 +264,8 @@ def _facts_here(facts: frozenset[str], limited: Limited, row: LimitShare) -> fro
         "varies": is_late is not True and window_varies(side),
         "or-program": row.limit is not Limit.LINK and _or_else(side, row) != "",
         "stateless": side.view in ONE_END,
-        "acks-lost": row.limit is Limit.LINK and _or_else(side, row) != "",
+        "acks-lost": row.limit is Limit.LINK and _or_else(side, row).startswith(", or the loss"),
+        "or-pace": row.limit is Limit.LINK and _or_else(side, row).startswith(", or the pace"),
         "weak-without-state": row.confidence is Confidence.WEAK
         and side.view in ONE_END
         and not side.transfer.recording.inputs.holds("tcp"),  # it was recorded, but that end's capture is not whole
@@ -455,7 +458,7 @@ def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float
         at = f": a policer let no more through{policed_to(side)}" if is_policed(side) else at_rate(side, changed)
         at = "" if parts[0].part is LimitSubtype.ACKS else at
         what = _noun(limited, limit, parts[0].part, reverse=parts[0].reverse).removeprefix("the ")
-        return f"The {what} limited it{at} ({basis}); {rest}."
+        return f"The {what}{_or_else(side, parts[0])} limited it{at} ({basis}); {rest}."
     begin = "Mostly" if share >= MOSTLY else "The largest part was"
     nouns = [_noun(limited, limit, row.part, reverse=row.reverse) for row in parts]
     if not parts[0].part and _main_part(limited, parts[0]) is LimitSubtype.ACKS:
@@ -492,14 +495,17 @@ def _or_else(limited: Limited, row: LimitShare) -> str:
     """Return words on what else a weak limit may be in the packets of one end: " or ..."; "" for others."""
     if row.confidence is not Confidence.WEAK:
         return ""
-    if row.limit is Limit.LINK:
-        return ", or the loss of ACKs," if _is_asked_in_vain(limited) else ""
+    if row.limit is Limit.LINK and not row.part:
+        pace = ", or the pace of the sender," if limited.view is not Viewpoint.BOTH_ENDS else ""
+        return ", or the loss of ACKs," if _is_asked_in_vain(limited) else pace
+    if row.limit is Limit.SENDER_BUFFER:
+        return ", or the pace of the sending program,"
     if limited.view is not Viewpoint.RECEIVER:
         return ""
     if row.limit is Limit.RECOVERY:
         return ", or a program that waited," if _is_nothing_lost(limited) else ""
     is_marked = limited.seen is not None and bool(limited.seen.answers.marked.any())
-    can_be_program = row.limit in (Limit.CONGESTION_WINDOW, Limit.SENDER_BUFFER) and not is_marked
+    can_be_program = row.limit is Limit.CONGESTION_WINDOW and not is_marked
     return ", or the pace of the sending program," if can_be_program else ""
 
 
@@ -629,6 +635,10 @@ def what_happened(
         paused = idle_gaps_s(limited) if part is LimitSubtype.PEER else lengths
         asks = "asked" if limited.transfer.reverse else "answered"
         clause = _of_application(part, seconds, paused if len(paused) else lengths, asks=asks)
+        if part is LimitSubtype.WRITES:
+            slow_bps, gaps = writes_in_words(limited, begin, end)
+            did = f"wrote only at {rate(slow_bps)}" if slow_bps else "had nothing to send"
+            clause = f"it {did} for {lasted(seconds)}{gaps}"
         if part is LimitSubtype.PEER and _is_asked_in_vain(limited):
             return f"{clause}, or its requests were lost on the way, as some of its ACKs were"
         may_be_buffer = part is LimitSubtype.WRITES and sure is Confidence.WEAK and limited.view in ONE_END
@@ -651,7 +661,7 @@ def what_happened(
         Limit.OUTAGE: f"nothing arrived for {lasted(seconds)}, in {count(len(lengths), 'gap')}",
         Limit.RECOVERY: f"new data waited {lasted(seconds)} for it, {count(len(lengths), 'time')}",
         Limit.RECEIVER_WINDOW: f"data in flight filled it for {lasted(seconds)}{_though_read(limited)}",
-        Limit.SENDER_BUFFER: f"it was full for {lasted(seconds)}{_or_window(limited)}",
+        Limit.SENDER_BUFFER: _of_buffer(limited, seconds),
         Limit.SLOW_START: f"for {lasted(seconds)} the congestion window was still growing",
         Limit.CONGESTION_WINDOW: f"{_made_small(limited)}it kept data back for {lasted(seconds)}{_though(limited)}",
     }[limit]
@@ -746,8 +756,12 @@ def _though_read(limited: Limited) -> str:
     return ", although the receiving program read in time" if is_in_time else ""
 
 
-def _or_window(limited: Limited) -> str:
-    return ", or the congestion window stood still" if limited.view in ONE_END else ""
+def _of_buffer(limited: Limited, seconds: float) -> str:
+    """Return a clause about a send buffer: packets of one end show only what it does to them."""
+    if limited.view not in ONE_END:
+        return f"it was full for {lasted(seconds)}"
+    alike = "a congestion window that stands still looks the same"
+    return f"only ACKs released new data, for {lasted(seconds)}; {alike}"
 
 
 def _of_application(part: LimitSubtype, seconds: float, lengths: Array, *, asks: str) -> str:

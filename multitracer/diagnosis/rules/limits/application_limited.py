@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.held import held, idle_gaps_in_words, or_full_buffer
+from multitracer.diagnosis.held import held, or_full_buffer, writes_in_words
+from multitracer.diagnosis.limits.limited import stretches
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
+from multitracer.words import rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +27,11 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     limit = held(diagnosis.limited, Limit.APPLICATION, LimitSubtype.WRITES, minimum=_MIN)
     if limit is None:
         return
+    limited = diagnosis.limited
+    slow_bps, gaps = writes_in_words(limited, *stretches(limited, Limit.APPLICATION, LimitSubtype.WRITES))
+    did = f"wrote only at {rate(slow_bps)}" if slow_bps else "had nothing to send"
     sentence = (
-        f"The sending program had nothing to send for {limit.seconds:.1f} s, {100 * limit.share:.0f} % of the time, "
-        f"{idle_gaps_in_words(limit.lengths_s)}{or_full_buffer(diagnosis.limited)}."
+        f"The sending program {did} for {limit.seconds:.1f} s, {100 * limit.share:.0f} % of the time{gaps}"
+        f"{or_full_buffer(limited)}."
     )
     yield limit.finding(KIND, sentence)

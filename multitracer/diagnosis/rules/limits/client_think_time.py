@@ -45,9 +45,11 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         return
     wait = wait._replace(lengths_s=paused_s)
     numbers = wait.numbers
+    typical, largest = about(numbers["median_s"]), about(numbers["largest_s"])
+    usually = f"{typical} each" if typical == largest else f"usually {typical} (up to {largest})"
     sentence = (
-        f"The client paused {len(wait.lengths_s):,} times before it asked, usually {about(numbers['median_s'])} "
-        f"(up to {about(numbers['largest_s'])}): {wait.seconds:.1f} s in all, {100 * wait.share:.0f} % of the time."
+        f"The client paused {len(wait.lengths_s):,} times before it asked, {usually}: {wait.seconds:.1f} s in all, "
+        f"{100 * wait.share:.0f} % of the time."
     )
     if len(wait.lengths_s) == 1:
         passed = duration(wait.seconds * NS_PER_S)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.finding import Finding
 
 KIND = "send-buffer-limited"
-HELP = "A larger send buffer (SO_SNDBUF), or none set, so that the kernel tunes it."
+HELP = "A larger send buffer (SO_SNDBUF, tcp_wmem), or none set, so that the kernel tunes it."
+_HELP_IF = "A larger send buffer (SO_SNDBUF, tcp_wmem), if the sender's TCP state (ss) shows that it was full."
 _MIN = 0.2
 """Minimum share of the time. On recordings of known cause, the rule also claimed up to 15 % of the time,
 which slow start had taken."""
@@ -33,9 +34,13 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     if limit is None:
         return
     seen = diagnosis.limited.seen
-    instead = "" if seen is None or seen.state is not None else ", or the congestion window stood still"
+    is_alone = seen is not None and seen.state is None
+    instead = ", or the congestion window stood still" if is_alone else ""
+    if diagnosis.limited.view is Viewpoint.RECEIVER:
+        instead = ", the program wrote at this pace, or the congestion window stood still"
     sentence = (
         f"The send buffer was full for {limit.seconds:.1f} s, {100 * limit.share:.0f} % of the time{instead}: "
         "only ACKs released new data, and never more than they covered."
     )
-    yield limit.finding(KIND, sentence)
+    finding = limit.finding(KIND, sentence)
+    yield finding._replace(help=_HELP_IF) if is_alone else finding
