@@ -131,7 +131,7 @@ def writes_in_words(limited: Limited, begin: Array, end: Array) -> tuple[float, 
     """
     transfer = limited.transfer
     time_ns = transfer.time_ns[transfer.data]
-    first, last = np.searchsorted(time_ns, begin), np.searchsorted(time_ns, end, side="right")
+    first, last = (np.searchsorted(time_ns, edge, side="right") for edge in (begin, end))
     edges = [np.concatenate([[b], time_ns[i:j], [e]]) for b, e, i, j in zip(begin, end, first, last, strict=True)]
     gaps_s = np.concatenate([np.diff(each) for each in edges] or [np.empty(0)]) * transfer.speed / NS_PER_S
     main_s = _main(gaps_s)
@@ -154,7 +154,7 @@ def or_full_buffer(limited: Limited) -> str:
 
 
 _ALIKE = 0.15  # maximum error of the sum of idle gaps by their median. Not measured
-_MOST_OF_IT = 0.9  # of the time of idle gaps, that of those which are counted. Not measured
+_AS_LONG = 0.25  # of that length. Not measured
 
 
 def idle_gaps_in_words(lengths_s: Array) -> str:
@@ -172,9 +172,10 @@ def idle_gaps_in_words(lengths_s: Array) -> str:
 
 
 def _main(lengths_s: Array) -> Array:
-    """Return the longest idle gaps, in descending order, that make most of the time of all."""
+    """Return the idle gaps, in descending order, that are about as long as those in which half of the time lies."""
     ordered = np.sort(lengths_s)[::-1]
-    return ordered[: int(np.searchsorted(np.cumsum(ordered), _MOST_OF_IT * ordered.sum())) + 1]
+    half = ordered[int(np.searchsorted(np.cumsum(ordered), ordered.sum() / 2))]
+    return ordered[ordered >= _AS_LONG * half]
 
 
 _ROUND_TRIPS = 1.0

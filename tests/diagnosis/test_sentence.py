@@ -400,3 +400,7 @@ def test_a_program_that_writes_slowly_makes_no_pauses() -> None:
     found = explain(read(_RECORDINGS / "4020032-proxy-slow-server" / "session" / "mobile" / "tcp-0.pcap.gz"))
     assert re.search(r"Mostly the server: it wrote only at 4\d\d kbit/s for 4\.3 s", found.headline.sentence)
     assert "wrote only at 4" in of(found, "application-limited").sentence
+    thin = explain(read(_RECORDINGS / "2000038-own-program" / "session")).headline.sentence
+    assert (said := re.search(r"wrote only at ([0-9.]+) kbit/s for ([0-9.]+) s", thin))
+    thin_bits = 8 * int(explain(read(_RECORDINGS / "2000038-own-program" / "session")).transfer.payload_bytes.sum())
+    assert 1e3 * float(said[1]) * float(said[2]) == pytest.approx(thin_bits, rel=0.1), "the rate is of all its bytes"
