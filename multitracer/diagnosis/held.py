@@ -175,7 +175,7 @@ def _main(lengths_s: Array) -> Array:
     """Return the idle gaps, in descending order, that are about as long as those in which half of the time lies."""
     ordered = np.sort(lengths_s)[::-1]
     half = ordered[int(np.searchsorted(np.cumsum(ordered), ordered.sum() / 2))]
-    return ordered[ordered >= _AS_LONG * half]
+    return np.asarray(ordered[ordered >= _AS_LONG * half])
 
 
 _ROUND_TRIPS = 1.0
