@@ -105,14 +105,15 @@ def test_causes_are_as_many_as_the_kernel_counted(run: Run) -> None:
 def test_packets_alone_tell_all_but_whether_a_timeout_was_undone(run: Run) -> None:
     """After that the kernel is in recovery again, where packets still show the slow start of a loss.
 
-    A kernel that was held may resend before the capture shows why: that one copy is left open, not wrong.
+    While its program holds the socket and does not run, a kernel keeps ACKs for later: what it then sends again all at
+    once, long after the capture shows why, is left open, not wrong. That happens to one burst, if to any.
     """
     known, found = run.by_kernel["cause"], run.by_packets["cause"]
     resent_on_acks = [RetransmissionCause.SLOW_START, RetransmissionCause.FAST]
     undone = np.isin(known, resent_on_acks) & np.isin(found, resent_on_acks)
     is_open = found == RetransmissionCause.UNKNOWN
     assert ((known == found) | undone | is_open).all()
-    assert np.count_nonzero(is_open) <= 1
+    assert np.count_nonzero(np.diff(is_open, prepend=False) & is_open) <= 1, "bursts"
 
 
 def test_segments_lost_at_random_were_needed_or_the_receiver_says_otherwise(run: Run) -> None:
