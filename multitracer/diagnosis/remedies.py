@@ -29,9 +29,8 @@ _AT_SENDER_HELP = "a capture at the sender shows"
 _RECEIVE_BUFFER_HELP = "a larger receive buffer (SO_RCVBUF, tcp_rmem), or none set, so that the kernel tunes it"
 _OR_BUFFER_HELP = "; or a larger send buffer, if that was full: a recording with the sender's TCP state (ss) shows it"
 _HOST_HELP = "a faster interface of the sender's host (its modem, or the limit set on it), or less other traffic on it"
-_OR_PROGRAM_HELP = (
-    f"{_AT_SENDER_HELP} whether the window, a buffer or the program kept data back, best with its TCP state"
-)
+_OR_PROGRAM_HELP = f"{_AT_SENDER_HELP} whether the window, a buffer or the program kept data back"
+_WITH_STATE = ", best with its TCP state (ss)"
 ADVICE = tuple(
     Advice(limit, help_, frozenset(needs.split()), part)
     for limit, needs, part, help_ in (
@@ -89,6 +88,7 @@ ADVICE = tuple(
         (Limit.RECEIVER_WINDOW, "varies", None,
          "a receiving program that reads sooner, or a larger SO_RCVBUF: the receiver's TCP state (ss) shows which"),
         (Limit.RECEIVER_WINDOW, "", None, _RECEIVE_BUFFER_HELP),
+        (Limit.SENDER_BUFFER, "receiver-only weak-without-state", None, f"{_OR_PROGRAM_HELP}{_WITH_STATE}"),
         (Limit.SENDER_BUFFER, "receiver-only", None, _OR_PROGRAM_HELP),
         (Limit.SENDER_BUFFER, "stateless", None,
          "a larger send buffer (SO_SNDBUF, tcp_wmem), if the sender's TCP state (ss) shows that it was full"),
@@ -116,7 +116,11 @@ ADVICE = tuple(
         (Limit.CONGESTION_WINDOW, "policer", None, _POLICED_HELP),
         (Limit.CONGESTION_WINDOW, "ecn-marked nothing-lost", None,
          "a router that marks later, or a faster link: marks slowed the sender down, and nothing was lost"),
+        (Limit.CONGESTION_WINDOW, "or-program nothing-lost weak-without-state", None,
+         f"{_OR_PROGRAM_HELP}{_WITH_STATE}"),
         (Limit.CONGESTION_WINDOW, "or-program nothing-lost", None, _OR_PROGRAM_HELP),
+        (Limit.CONGESTION_WINDOW, "or-program weak-without-state", None,
+         f"less loss, or another congestion control; {_OR_PROGRAM_HELP}{_WITH_STATE}"),
         (Limit.CONGESTION_WINDOW, "or-program", None,
          f"less loss, or another congestion control; {_OR_PROGRAM_HELP}"),
         (Limit.CONGESTION_WINDOW, "weak-without-state nothing-lost", None,
