@@ -124,10 +124,11 @@ def window_varies(limited: Limited) -> bool:
     return bool((size < _STEADY * np.maximum.accumulate(size)).sum() > _OFTEN * len(size))
 
 
-def writes_in_words(limited: Limited, begin: Array, end: Array) -> tuple[float, str]:
-    """Return the rate of a program that wrote little at a time in intervals (ns), or its idle gaps in words.
+def writes_in_words(limited: Limited, begin: Array, end: Array) -> tuple[str, str]:
+    """Return two texts on a program in intervals (ns): what it did, and its idle gaps after a comma.
 
-    The rate is in bit/s, 0.0 if the gaps between its segments are long; then the words are of `idle_gaps_in_words`.
+    For example "had nothing to send" and ", in 8 pauses of about 0.71 s"; of a program that wrote little at a time
+    "wrote only at 428 kbit/s" and "".
     """
     transfer = limited.transfer
     time_ns = transfer.time_ns[transfer.data]
@@ -136,10 +137,10 @@ def writes_in_words(limited: Limited, begin: Array, end: Array) -> tuple[float, 
     gaps_s = np.concatenate([np.diff(each) for each in edges] or [np.empty(0)]) * transfer.speed / NS_PER_S
     main_s = _main(gaps_s)
     if len(main_s) <= _FEW_GAPS or np.median(main_s) >= _LONG_GAP_S:
-        return 0.0, f", {idle_gaps_in_words(gaps_s)}"
+        return "had nothing to send", f", {idle_gaps_in_words(gaps_s)}"
     sent = np.append(0, np.cumsum(transfer.payload_bytes))
     seconds = float((end - begin).sum()) * transfer.speed / NS_PER_S
-    return float((sent[last] - sent[first]).sum()) * BITS_PER_BYTE / seconds, ""
+    return f"wrote only at {rate(float((sent[last] - sent[first]).sum()) * BITS_PER_BYTE / seconds)}", ""
 
 
 _FEW_GAPS, _LONG_GAP_S = 20, 0.1

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.verdicts.words import Necessity
-from multitracer.diagnosis.held import idle_gaps_in_words, idle_gaps_s, link_in_words, window_varies, writes_in_words
-from multitracer.diagnosis.limits.at_sender import opening
-from multitracer.diagnosis.limits.limited import shown_s, stretches
+from multitracer.diagnosis.clauses import at_rate, is_asked_in_vain, is_policed, lasted, policed_to, what_happened
+from multitracer.diagnosis.held import link_in_words, window_varies
 from multitracer.diagnosis.limits.names import (
     OF_THE_RADIO,
     ONE_END,
@@ -23,11 +22,11 @@ from multitracer.diagnosis.limits.names import (
     summed,
 )
 from multitracer.diagnosis.limits.windows import is_read_late
-from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets, failed_opening
+from multitracer.diagnosis.packets.opening_and_end import failed_opening
 from multitracer.diagnosis.packets.options import lacks_sack, lacks_scaling
 from multitracer.diagnosis.remedies import remedy
 from multitracer.units import NS_PER_S
-from multitracer.words import about, count, duration, percent, rate
+from multitracer.words import percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -92,7 +91,6 @@ class Headline(NamedTuple):
 
 
 _REQUESTS = 2  # segments of data, at most, of an end that only asks for a transfer, and waits for no part of it
-_NEEDLESS = 2  # copies sent needlessly that show losses of ACKs: a single one may be a late ACK. Not measured
 _IDLE_S = 1.0
 """Minimum silence, in s, after which a box on the path may have forgotten a connection. Not measured."""
 
@@ -116,7 +114,7 @@ def facts_of(limited: Limited, findings: Sequence[Finding], options: Sequence[Mi
         "one-direction": len(transfer.sent) in (0, len(transfer.sender)),
         "receiver-only": limited.view is Viewpoint.RECEIVER,
         "no-sack": lacks_sack(transfer),
-        "asked-in-vain": _is_asked_in_vain(limited),
+        "asked-in-vain": is_asked_in_vain(limited),
     }
     kinds = {finding.kind for finding in findings}
     return frozenset(kinds | missing | {name for name, holds in further.items() if holds})
@@ -136,15 +134,6 @@ def _is_nothing_lost(limited: Limited) -> bool:
     is_known = limited.seen is not None and not any(note.severity and "losses" in note.affects for note in notes)
     needless = transfer.verdicts["necessity"] == Necessity.SPURIOUS
     return is_known and is_in_order and bool(needless.all()) and not (is_from_afar and len(needless))
-
-
-def _is_asked_in_vain(limited: Limited) -> bool:
-    """Return whether packets of the peer were lost before the only capture: data had to be sent again needlessly."""
-    if limited.view not in (Viewpoint.SENDER, Viewpoint.SENDER_STATE):
-        return False
-    verdicts = limited.transfer.verdicts
-    is_needless = np.isin(verdicts["necessity"], (Necessity.SPURIOUS, Necessity.ACK_LOST))
-    return int(np.count_nonzero(is_needless)) >= _NEEDLESS
 
 
 def _is_idle_before_end(limited: Limited) -> bool:
@@ -497,7 +486,7 @@ def _or_else(limited: Limited, row: LimitShare) -> str:
         return ""
     if row.limit is Limit.LINK and not row.part:
         pace = ", or the pace of the sender," if limited.view is not Viewpoint.BOTH_ENDS else ""
-        return ", or the loss of ACKs," if _is_asked_in_vain(limited) else pace
+        return ", or the loss of ACKs," if is_asked_in_vain(limited) else pace
     if row.limit is Limit.SENDER_BUFFER:
         return ", or the pace of the sending program,"
     if limited.view is not Viewpoint.RECEIVER:
@@ -607,195 +596,6 @@ def numbers_of(limited: Limited, limit: Limit) -> str:
         return ""
     rate, shown_by = link_in_words(limited)
     return f"{rate}, shown by {shown_by}".removeprefix(", ")
-
-
-_BITS = 8  # in a byte
-_OF_ACKS = 0.25  # minimum part of the link's time for which ACKs are named beside the data. Not measured
-_SHORT_S = 0.95  # below it one digit behind the point is less than two that count
-_LONG_S = 100.0  # from here on minutes and seconds, as wherever a length of time is told
-_AS_ONE = 1.02
-"""Maximum ratio of the highest to the lowest rate of a link that is printed as one number. Not measured."""
-
-
-def what_happened(
-    limited: Limited,
-    limit: Limit,
-    part: LimitSubtype,
-    changed: Finding | None = None,
-    sure: Confidence = Confidence.MEASURED,
-) -> str:
-    """Return a clause about the effect of a limit, with its numbers; `changed` as in `at_rate`.
-
-    Where it is not `sure`, the clause names what packets of one end do not tell from it.
-    """
-    begin, end = stretches(limited, limit, part or None)
-    lengths = np.asarray((end - begin) * limited.transfer.speed / NS_PER_S)
-    seconds = float(lengths.sum())
-    if limit is Limit.APPLICATION:
-        paused = idle_gaps_s(limited) if part is LimitSubtype.PEER else lengths
-        asks = "asked" if limited.transfer.reverse else "answered"
-        clause = _of_application(part, seconds, paused if len(paused) else lengths, asks=asks)
-        if part is LimitSubtype.WRITES:
-            slow_bps, gaps = writes_in_words(limited, begin, end)
-            did = f"wrote only at {rate(slow_bps)}" if slow_bps else "had nothing to send"
-            clause = f"it {did} for {lasted(seconds)}{gaps}"
-        if part is LimitSubtype.PEER and _is_asked_in_vain(limited):
-            return f"{clause}, or its requests were lost on the way, as some of its ACKs were"
-        may_be_buffer = part is LimitSubtype.WRITES and sure is Confidence.WEAK and limited.view in ONE_END
-        return f"{clause}, or its send buffer was full" if may_be_buffer else clause
-    if limit is Limit.LINK:
-        if part is LimitSubtype.ACKS:
-            return f"they waited in its queue for {lasted(seconds)}"
-        if is_policed(limited):
-            return f"a policer let no more through{policed_to(limited)} for {lasted(seconds)}"
-        what = (
-            "data or their ACKs waited in its queues"
-            if _is_of_acks(limited, part)
-            else "it had data queued or in service"
-        )
-        return f"{what} for {lasted(seconds)}{at_rate(limited, changed)}"
-    if limit is Limit.RECEIVER_WINDOW and part is LimitSubtype.ZERO:
-        return f"it had no room for a segment for {lasted(seconds)}"
-    return {
-        Limit.HANDSHAKE: f"it took {_opened(limited, seconds)}{_tried(limited)}",
-        Limit.OUTAGE: f"nothing arrived for {lasted(seconds)}, in {count(len(lengths), 'gap')}",
-        Limit.RECOVERY: f"new data waited {lasted(seconds)} for it, {count(len(lengths), 'time')}",
-        Limit.RECEIVER_WINDOW: f"data in flight filled it for {lasted(seconds)}{_though_read(limited)}",
-        Limit.SENDER_BUFFER: _of_buffer(limited, seconds),
-        Limit.SLOW_START: f"for {lasted(seconds)} the congestion window was still growing",
-        Limit.CONGESTION_WINDOW: f"{_made_small(limited)}it kept data back for {lasted(seconds)}{_though(limited)}",
-    }[limit]
-
-
-def _is_of_acks(limited: Limited, part: LimitSubtype) -> bool:
-    """Return whether the link as a whole was the limit in the direction of the ACKs for a large part of its time."""
-    of_acks, of_all = (
-        float((end - begin).sum())
-        for begin, end in (stretches(limited, Limit.LINK, each) for each in (LimitSubtype.ACKS, None))
-    )
-    return not part and of_acks > _OF_ACKS * of_all
-
-
-def is_policed(limited: Limited) -> bool:
-    """Return whether the limit "link" is mostly a policer with an empty token bucket, not a queue."""
-    if limited.shown is None:
-        return False
-    link = limited.shown.link
-    return shown_s(limited, Limit.LINK, link.by_bucket) > shown_s(limited, Limit.LINK, link.by_queue)
-
-
-def policed_to(limited: Limited) -> str:
-    """Return the rate of a policer as the end of a clause, " than ... with headers"; "" if unknown."""
-    policer = None if limited.seen is None else limited.seen.policer
-    return "" if policer is None else f" than {rate(policer.rate_bytes_per_s * _BITS)} with headers"
-
-
-def at_rate(limited: Limited, changed: Finding | None = None) -> str:
-    """Return the rate of a link; empty if it is unknown.
-
-    With the finding `rate-change` of this direction (`changed`) it is the rates before and after, and when it changed.
-    """
-    link_rate = limited.link_rate
-    if link_rate is None:
-        return ""
-    if changed is not None and changed.reverse == limited.transfer.reverse:
-        before, after = (rate(changed.numbers[f"rate_{side}_bps"]) for side in ("before", "after"))
-        at_s = (changed.begin_ns - limited.begin_ns) * limited.transfer.speed / NS_PER_S
-        return f", at {before} and, from {at_s:.1f} s on, at {after}"
-    low, middle, high = (rate(each * _BITS) for each in (link_rate.low, link_rate.median, link_rate.high))
-    if link_rate.high <= _AS_ONE * link_rate.low or low == high:
-        return f", at {middle}"
-    number, _, unit = low.partition(" ")
-    around = f"{number if high.endswith(f' {unit}') else low} to {high}"
-    return f", at {middle} while it was the limit ({around})"
-
-
-def _tried(limited: Limited) -> str:
-    """Return a clause that counts the SYNs that were needed, in the capture that has most; "" if one was enough."""
-    transfer = limited.transfer
-    tables = [each for each in (transfer.sender, transfer.receiver) if each is not None]
-    syns = max(len(HandshakeAndResets(transfer, each).needed_syns) for each in tables)
-    return f", because the SYN was sent {syns:,} times" if syns > 1 else ""
-
-
-def _opened(limited: Limited, seconds: float) -> str:
-    """Return a text with the duration of the handshake.
-
-    In a client's capture, it adds the duration for the client's peer.
-    """
-    transfer = limited.transfer
-    begin_ns, opened_ns, _ = opening(transfer) if len(transfer.time_ns) else (0, 0, None)
-    connected_s = (opened_ns - begin_ns) * transfer.speed / NS_PER_S
-    is_client = limited.view is Viewpoint.RECEIVER and transfer.reverse
-    if not is_client or not 0 < connected_s < seconds:
-        return lasted(seconds, 2)
-    return f"{lasted(connected_s, 2)} to connect, and {lasted(seconds - connected_s, 2)} more until the server knew"
-
-
-def _though(limited: Limited) -> str:
-    """Return words that the path had room; "" if a policer or a router's marks show otherwise."""
-    seen = limited.seen
-    had_none = seen is not None and (seen.policer is not None or bool(seen.answers.marked.any()))
-    return "" if had_none else " though the path had room"
-
-
-def _made_small(limited: Limited) -> str:
-    """Return words on losses, which make a congestion window small; "" where none came before most of its time."""
-    verdicts, (begin, end) = limited.transfer.verdicts, stretches(limited, Limit.CONGESTION_WINDOW)
-    rows = verdicts["row"][verdicts["necessity"] == Necessity.NECESSARY]
-    if not len(rows):
-        return ""
-    after_ns = np.maximum(end - np.maximum(begin, limited.transfer.time_ns[rows].min()), 0).sum()
-    return "losses had made it small, and " if 2 * after_ns > (end - begin).sum() else ""
-
-
-def _though_read(limited: Limited) -> str:
-    """Return words that the receiving program was no reason for a full window; "" where that was not seen."""
-    is_in_time = limited.seen is not None and is_read_late(limited.seen) is False
-    is_in_time = is_in_time and not window_varies(limited)
-    return ", although the receiving program read in time" if is_in_time else ""
-
-
-def _of_buffer(limited: Limited, seconds: float) -> str:
-    """Return a clause about a send buffer: packets of one end show only what it does to them."""
-    if limited.view not in ONE_END:
-        return f"it was full for {lasted(seconds)}"
-    alike = "a congestion window that stands still looks the same"
-    return f"only ACKs released new data, for {lasted(seconds)}; {alike}"
-
-
-def _of_application(part: LimitSubtype, seconds: float, lengths: Array, *, asks: str) -> str:
-    """Return a clause about the application; `asks` is what the peer sends: requests or answers."""
-    typical, many = float(np.median(lengths)), len(lengths)
-    part, asks = (LimitSubtype.PEER, "sent more") if (part, asks) == (LimitSubtype.THINK, "answered") else (part, asks)
-    if part is LimitSubtype.THINK:
-        if many == 1:
-            return f"it took {about(typical)} to begin its answer"
-        return f"it took {lasted(seconds)} to begin {many} answers, usually {about(typical)} each"
-    if part is LimitSubtype.PEER:
-        if many == 1:
-            return f"it paused for {about(seconds)} before it {asks}"
-        return f"it paused {many:,} times before it {asks}, usually {about(typical)}, {lasted(seconds)} in all"
-    if part is LimitSubtype.LATENCY:
-        pair = "an answer and the next request" if asks == "asked" else "a request and its answer"
-        return f"{pair} took a round trip {count(many, 'time')}, {lasted(seconds)} in all"
-    if part is LimitSubtype.REPAIR:
-        return f"{lasted(seconds)} went by until a lost one was sent again, {count(many, 'time')}"
-    if part is LimitSubtype.NAGLE:
-        return f"small segments waited {lasted(seconds)} for the ACK of a small one (Nagle's algorithm)"
-    return f"it had nothing to send for {lasted(seconds)}, {idle_gaps_in_words(lengths)}"
-
-
-def lasted(seconds: float, digits: int = 1) -> str:
-    """Return a duration as text in seconds, with `digits` decimals.
-
-    Below 1 s it has two significant digits.
-    """
-    if seconds >= _LONG_S:
-        return duration(seconds * NS_PER_S)
-    if seconds >= _SHORT_S:
-        return f"{seconds:.{digits}f} s"
-    return f"{np.format_float_positional(seconds, 2, fractional=False, trim='-')} s"
 
 
 class _RadioWords(NamedTuple):

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.diagnosis.clauses import is_policed
 from multitracer.diagnosis.limits.limited import stretches as stopped
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, by_limit
-from multitracer.diagnosis.sentence import is_policed
 from multitracer.figures.stack import axis_origin_ns
 from multitracer.report.cause import AFTER_LOSSES, cause, confidence_of, explanation, lost_run, lost_segments
 from multitracer.report.headline_text import arithmetic, headline_text, numbers

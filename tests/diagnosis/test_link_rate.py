@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from multitracer.diagnosis.clauses import at_rate
 from multitracer.diagnosis.diagnose import diagnose, explain
 from multitracer.diagnosis.limits.link import Paths, Rates
 from multitracer.diagnosis.limits.names import Confidence, Limit
 from multitracer.diagnosis.limits.observed import DelaySamples
-from multitracer.diagnosis.sentence import at_rate, rows_in_words
+from multitracer.diagnosis.sentence import rows_in_words
 from multitracer.diagnosis.service_times import ArrivalGaps, _is_own
 from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from multitracer.diagnosis.held import held, or_full_buffer, writes_in_words
 from multitracer.diagnosis.limits.limited import stretches
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
-from multitracer.words import rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,8 +27,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     if limit is None:
         return
     limited = diagnosis.limited
-    slow_bps, gaps = writes_in_words(limited, *stretches(limited, Limit.APPLICATION, LimitSubtype.WRITES))
-    did = f"wrote only at {rate(slow_bps)}" if slow_bps else "had nothing to send"
+    did, gaps = writes_in_words(limited, *stretches(limited, Limit.APPLICATION, LimitSubtype.WRITES))
     sentence = (
         f"The sending program {did} for {limit.seconds:.1f} s, {100 * limit.share:.0f} % of the time{gaps}"
         f"{or_full_buffer(limited)}."
