@@ -225,7 +225,7 @@ def _limit_rows(diagnosis: Diagnosis, axis: TimeAxis, limits: list[Limit]) -> li
         rows += row(name, _area(heights(diagnosis, axis, limit), look, label), value)
     sums = by_limit(shares_of(diagnosis))
     rest = [f"{each.label} {percent(sums[each])}" for each in sums if each not in limits and sums[each] > 0]
-    others = element("small", ", ".join(rest), class_="muted")
+    others = element("small", unbroken(", ".join(rest)), class_="muted")
     return [*rows, *(row("others", others, "", kind="rest") if rest else [])]
 
 

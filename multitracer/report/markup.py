@@ -78,11 +78,13 @@ def join(children: Iterable[Child]) -> Markup:
 
 
 def unbroken(text: str) -> str:
-    """Return a text whose numbers stay on one line with their units."""
+    """Return a text whose numbers stay on one line with their units, and with a sign of comparison."""
     return _UNIT.sub("\u00a0", text)
 
 
-_UNIT = re.compile(r"(?<=\d) (?=(?:[kMGT]?bit/s|[kMGT]?B(?:/s)?|dBm|dB|km|m|h|min|s|ms|µs|ns|%)(?![\w/]))")
+_UNIT = re.compile(
+    r"(?<=\d) (?=(?:[kMGT]?bit/s|[kMGT]?B(?:/s)?|dBm|dB|km|m|h|min|s|ms|µs|ns|%)(?![\w/]))|(?<=[<>]) (?=\d)"
+)
 
 
 def json_text(value: object) -> Markup:

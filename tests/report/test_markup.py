@@ -41,6 +41,7 @@ _TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\
 
 
 def test_a_number_stays_on_one_line_with_its_unit() -> None:
+    assert unbroken("handshake < 0.1 %, > 99.9 %") == "handshake <\u00a00.1\u00a0%, >\u00a099.9\u00a0%"
     said = unbroken("169 kbit/s (82 % of 3 min 6 s, -110 dBm) for 2 minutes, 5 m behind 4 segments")
     assert said == "169\xa0kbit/s (82\xa0% of 3\xa0min 6\xa0s, -110\xa0dBm) for 2 minutes, 5\xa0m behind 4 segments"
 
