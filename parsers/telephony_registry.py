@@ -82,13 +82,16 @@ _NO_BER = 99
 """Value of the BER for "not known or not detectable" (TS 27.007, section 8.5)."""
 
 
-class _Log:
-    """Reads the dumps of a log, and collects the rows."""
+class RegistryDumps:
+    """Reads the dumps of a log, and collects the rows.
+
+    `stamps` are the columns of time of the rows that follow; a line with a date sets `time_ns`.
+    """
 
     def __init__(self, lines: LogLines) -> None:
         self._lines = lines
         self.rows = Sparse(RADIO)
-        self._stamp_ns: int | None = None
+        self.stamps: Document = {"time_ns": None}
         self._text: list[str] = []
         self._length = 0
         self._begin = 0
@@ -104,8 +107,9 @@ class _Log:
             stamp = date_line(text)
             if stamp is not None:
                 self.flush()
-                self._stamp_ns, text, self._in_events = self._lines.time_of(stamp), stamp.rest, False
-                self.jumps.take(self._lines.number, self._stamp_ns)
+                time_ns = self._lines.time_of(stamp)
+                self.stamps, text, self._in_events = {"time_ns": time_ns}, stamp.rest, False
+                self.jumps.take(self._lines.number, time_ns)
                 if stamp.caveat:
                     self._lines.warn(stamp.caveat)
         plain = text.strip()
@@ -148,8 +152,7 @@ class _Log:
         values = self._signed(values)
         known = {name: value for name, value in values.items() if self._can_be(name, value)}
         if known.keys() - {"role", "rat"}:
-            stamps = {"time_ns": self._stamp_ns, "line": self._begin}
-            self.rows.append({"source": source, **known, **stamps, "modem": self._card})
+            self.rows.append({"source": source, **known, **self.stamps, "line": self._begin, "modem": self._card})
 
     def _signed(self, values: Document) -> Document:
         """Return the values with RSRP and RSRQ negative, where the phone writes them without a sign."""
@@ -285,7 +288,36 @@ def sniff(head: bytes) -> Match:
     """Return "yes" for output with the radio state of the telephony registry."""
     is_state = b"last known state:" in head and b"mCallState=" in head
     is_part = b"mSignalStrength=SignalStrength" in head or b"mCellInfo=[CellInfo" in head
-    return "yes" if is_state or is_part else "no"
+    is_json = head.startswith(b"{")  # a log of ours that holds a dump
+    return "yes" if (is_state or is_part) and not is_json else "no"
+
+
+def radio_of(dumps: RegistryDumps, lines: LogLines, provenance: Document, placed: Document) -> Table:
+    """Return the readings of dumps, with warnings on what their texts leave open.
+
+    Parameters
+    ----------
+    dumps : RegistryDumps
+        After `flush`.
+    lines : LogLines
+        The log, which gets the warnings.
+    provenance : dict
+        Of the table.
+    placed : dict
+        Columns that replace those of the rows.
+    """
+    table = dumps.rows.table(provenance, placed)
+    _unnumbered(table)
+    if dumps.unsigned:
+        lines.warn(
+            f"RSRP and RSRQ of {' and '.join(sorted(dumps.unsigned))} are written without a sign (98 for "
+            "-98 dBm) and were made negative"
+        )
+    if _in_tenths(table):
+        lines.warn(
+            "the unit of rssnr (dB or 0.1 dB) is unknown in this version of Android, so its values are only in sinr_raw"
+        )
+    return table
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
@@ -297,25 +329,15 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         If the log contains no radio reading.
     """
     lines = LogLines(stream)
-    log = _Log(lines)
+    dumps = RegistryDumps(lines)
     for text in lines:
-        log.take(text)
-    log.flush()
-    for sentence in log.jumps.sentences():
+        dumps.take(text)
+    dumps.flush()
+    for sentence in dumps.jumps.sentences():
         lines.warn(sentence)
-    if not len(log.rows):
+    if not len(dumps.rows):
         raise FormatError(path, "the file contains no value of mSignalStrength, mCellInfo or mServiceState")
-    table = log.rows.table({})
-    _unnumbered(table)
-    if log.unsigned:
-        lines.warn(
-            f"RSRP and RSRQ of {' and '.join(sorted(log.unsigned))} are written without a sign (98 for "
-            "-98 dBm) and were made negative"
-        )
-    if _in_tenths(table):
-        lines.warn(
-            "the unit of rssnr (dB or 0.1 dB) is unknown in this version of Android, so its values are only in sinr_raw"
-        )
+    table = radio_of(dumps, lines, {}, {})
     table.provenance = noted(lines.provenance(path, FORMAT.name), table.provenance.get("missing", {}))
     return {"radio": table}
 

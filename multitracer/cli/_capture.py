@@ -8,10 +8,12 @@ import shutil
 import socket
 import subprocess
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collectors import collectors, installed
+from collectors.android import check_adb
 from multitracer.cli._messages import warn
 from multitracer.errors import InputError, PreflightError
 from multitracer.recorder.plan import SYNC_PROBE_PORT, PlannedCollector, RecordingPlan
@@ -33,12 +35,12 @@ _LINK_TYPES = ("EN10MB", "LINUX_SLL2", "RAW")
 """Link types of one interface, of all, and of a tunnel; a filter may be valid for only one of them."""
 _PORTS = ("modem", "gps", "signalling")
 """Collectors that have an option for their port."""
-_ONLY_GIVEN = frozenset({"signalling"})
-"""Collectors that run only if their port is given or they are chosen, because they record a phone's log."""
+_ONLY_GIVEN = {"signalling": "signalling", "android": "phone"}
+"""Collectors that run only if the option with their port or phone is given: they record what is somebody's own."""
 _TYPES = {
     "role": str, "interface": str, "expression": str, "duration": float, "wanted": list, "unwanted": list,
-    "modem": str, "gps": str, "signalling": str, "clap": str, "clap_every": float, "label": list,
-    "ready": float, "tail": float,
+    "modem": str, "gps": str, "signalling": str, "phone": list, "adb": str, "clap": str, "clap_every": float,
+    "label": list, "ready": float, "tail": float,
 }  # fmt: skip
 _IN_FILE = {"filter": "expression", "with": "wanted", "without": "unwanted", "labels": "label"}
 """Option names by the keys of a declared session, where they differ."""
@@ -158,8 +160,11 @@ def _sources(options: Options) -> Iterator[PlannedCollector]:
     for name in (*wanted, *unwanted):
         if name not in known:
             raise InputError(f"{name}: unknown collector; choose one of {', '.join(known)}")
-    for name in _ONLY_GIVEN.intersection(wanted).difference(options):
-        raise InputError(f"{name}: this collector needs a port; add --{name} PORT")
+    for name in wanted:
+        if _is_not_given(name, options):
+            option = _ONLY_GIVEN[name]
+            what = "SERIAL" if option == "phone" else "PORT"
+            raise InputError(f"{name}: this collector needs to know which; add --{option} {what}")
     names = _names(options)
     working = dict(_working([known[name] for name in names], options, insisted=bool(wanted)))
     for name, more in working.items():
@@ -167,7 +172,7 @@ def _sources(options: Options) -> Iterator[PlannedCollector]:
         if better is not None and not wanted:
             warn(f"the collector {name} is used instead of {better}, but is slower: {known[name].description}")
         if better not in working:
-            yield _source(known[name], more)
+            yield from _planned(known[name], more, options)
     if not working:
         raise PreflightError("no collector can be used on this machine; `multitracer doctor` shows how to repair this")
 
@@ -175,8 +180,12 @@ def _sources(options: Options) -> Iterator[PlannedCollector]:
 def _names(options: Options) -> list[str]:
     """Return the names of the requested collectors, including those that do not work."""
     unwanted = options.get("unwanted", ())
-    typical = [name for name in collectors() if name not in _ONLY_GIVEN or name in options]
+    typical = [name for name in collectors() if not _is_not_given(name, options)]
     return [name for name in options.get("wanted", ()) or typical if name not in unwanted]
+
+
+def _is_not_given(name: str, options: Options) -> bool:
+    return name in _ONLY_GIVEN and _ONLY_GIVEN[name] not in options
 
 
 def _working(chosen: Iterable[Collector], options: Options, *, insisted: bool) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -189,7 +198,9 @@ def _working(chosen: Iterable[Collector], options: Options, *, insisted: bool) -
             continue
         given = _options_of(collector.name, options)
         try:
-            if collector.name not in _PORTS or not given:
+            if collector.name == "android":
+                check_adb(options.get("adb", "adb"))  # the phone may come later
+            elif collector.name not in _PORTS or not given:
                 collector.check()
             elif given[0] == "--device":  # what has a port of its own waits for it
                 _warn_of_closed_ports(given[1])
@@ -237,6 +248,8 @@ def _options_of(name: str, options: Options) -> tuple[str, ...]:
     elif name in _PORTS and name in options:
         is_gpsd = name == "gps" and "/" not in options[name] and ":" in options[name]
         words = ["--gpsd" if is_gpsd else "--device", options[name]]
+    elif name == "android" and "adb" in options:
+        words = ["--adb", options["adb"]]
     elif name == "host_clock":
         words = ["--host", options.get("role", "mobile")]
     elif name == "rlp":
@@ -244,11 +257,18 @@ def _options_of(name: str, options: Options) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _source(collector: Collector, more: tuple[str, ...]) -> PlannedCollector:
+def _planned(collector: Collector, more: tuple[str, ...], options: Options) -> Iterator[PlannedCollector]:
+    """Yield a collector with its options; of phones one for each."""
     name = collector.name
     stem, notes = _STEMS.get(name, name), name in _WITH_NOTES
     packets = collector.layer == "packet"
-    return PlannedCollector(name, stem, collector.suffix, more, notes, packets, collector.module)
+    source = PlannedCollector(name, stem, collector.suffix, more, notes, packets, collector.module)
+    phones = list(dict.fromkeys(options.get("phone", ()))) if name == "android" else []
+    for number, serial in enumerate(phones):
+        suffix = f"-{number + 1}" if len(phones) > 1 else ""
+        yield replace(source, name=f"{name}{suffix}", stem=f"{stem}{suffix}", options=(*more, "--serial", serial))
+    if not phones:
+        yield source
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -53,6 +53,7 @@ _TOOLS = (  # program, what makes it say its version, purpose
     ("tcpdump", "--version", "capture packets"),
     ("tshark", "--version", "run Wireshark's dissectors, and compare results with Wireshark"),
     ("tcptrace", "-v", "compare results with tcptrace"),
+    ("adb", "version", "record an Android phone (`capture --phone`)"),
     ("iperf3", "--version", "load the path (`measure run --protocol iperf3`)"),
 )
 _INSTALLERS = (

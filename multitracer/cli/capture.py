@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     epilog=examples(
         "multitracer capture -o drive",
         "multitracer capture -o drive --role mobile -i wwan0 --clap fixed.example:9009",
+        "multitracer capture -o drive --phone any",
         "multitracer capture -o upload --duration 60 -- curl -T big.bin http://192.0.2.1/",
         "multitracer capture -o first --rehearse --duration 30",
     ),
@@ -75,6 +76,11 @@ if TYPE_CHECKING:
     "--signalling", metavar="PORT",
     help="Diagnostic port of a Qualcomm phone. Signalling is recorded only with this option.",
 )  # fmt: skip
+@click.option(
+    "--phone", multiple=True, metavar="SERIAL|any",
+    help="Record this Android phone through adb; `any` is the only one that is connected. Repeatable.",
+)  # fmt: skip
+@click.option("--adb", metavar="PATH", help="The program adb. Default: that of PATH.")
 @click.option("--clap", metavar="HOST:PORT", help="Send sync probes to this address of the other endpoint (HOST:PORT).")
 @click.option(
     "--clap-every",

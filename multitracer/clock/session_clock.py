@@ -25,13 +25,14 @@ from multitracer.clock.sources.paired_stamps import (
     UTC,
     relate_slots,
     relations_of_readings,
+    relations_of_remote_clocks,
     relations_of_transactions,
 )
 from multitracer.clock.sources.sync_probes import SYNC_PROBES, probes_in, relations_of_sync_probes, written
 from multitracer.errors import ClockError, InputError
 from multitracer.manifest import Role
 from multitracer.native import kernel
-from multitracer.schemas.radio import CLOCK_READINGS
+from multitracer.schemas.radio import CLOCK_READINGS, REMOTE_CLOCK
 from multitracer.tables import NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS
 
@@ -190,6 +191,9 @@ def _of_readings(source: LogSource, points: Sequence[Point], hosts: dict[str, st
     if sync_probes and probes:
         sync_probes += probes_in(points, hosts, sync_probes)
     relations = list(relations_of_readings(Table.concatenate(CLOCK_READINGS, readings)))
+    for log, tables in source.logs("radio"):
+        if remote := tables.get(REMOTE_CLOCK.name):
+            relations += relations_of_remote_clocks(log.host, remote)
     return [*relations, *relations_of_sync_probes(Table.concatenate(SYNC_PROBES, sync_probes))]
 
 

@@ -126,6 +126,71 @@ MARKERS = Schema(
 )
 """Times that the engineer marked during the recording."""
 
+PHONE_STATE = Schema(
+    "phone_state",
+    (
+        Column("time_ns", "int64", "middle of question and answer", "ns since 1970"),
+        _LINE,
+        Column(
+            "wakefulness", "U16", "Awake, Asleep, Dreaming or Dozing; asleep, Android updates no level of the radio"
+        ),
+        Column("wifi", "U16", "connected, disconnected or disabled"),
+        *_reals(("battery_celsius", "temperature of the battery", "degrees Celsius")),
+        *_numbers(
+            ("battery_percent", "charge of the battery", "%"),
+            ("charging", "1 on a charger, 0 on battery", ""),
+            ("wifi_rssi_dbm", "received power of the access point", "dBm"),
+            ("wifi_rx_bps", "rate of the link to the phone", "bit/s"),
+            ("wifi_tx_bps", "rate of the link from the phone", "bit/s"),
+            ("wifi_frequency_hz", "frequency of the channel", "Hz"),
+        ),
+    ),
+)
+"""What an Android phone says of itself; each answer gives values in its own columns only."""
+
+PHONE_EVENTS = Schema(
+    "phone_events",
+    (
+        Column("time_ns", "int64", "when this host read it: after it happened", "ns since 1970"),
+        Column("phone_time_ns", "int64", "when it happened, by the phone's clock", "ns since 1970"),
+        _LINE,
+        Column("event", "U48", "tag of Android's event log: gsm_data_state_change, ..."),
+        Column("text", "U200", "values of the event, as Android writes them"),
+    ),
+)
+"""Changes of cell, data state and registration that an Android phone logged."""
+
+APP_BYTES = Schema(
+    "app_bytes",
+    (
+        Column("time_ns", "int64", "middle of question and answer", "ns since 1970"),
+        _LINE,
+        Column("app", "U128", "package with this uid; of several one; empty for a part of the system"),
+        *_numbers(
+            ("uid", "user id of the program on the phone", ""),
+            ("rx_bytes", "received since the phone began to count", "bytes"),
+            ("rx_packets", "received since the phone began to count", "packets"),
+            ("tx_bytes", "sent since the phone began to count", "bytes"),
+            ("tx_packets", "sent since the phone began to count", "packets"),
+        ),
+    ),
+)
+"""What each program of an Android phone received and sent, over all networks."""
+
+REMOTE_CLOCK = Schema(
+    "remote_clock",
+    (
+        Column(
+            "time_ns", "int64", "CLOCK_REALTIME of the recording host before the other clock was read", "ns since 1970"
+        ),
+        Column("until_ns", "int64", "CLOCK_REALTIME of the recording host after it was read", "ns since 1970"),
+        Column("remote_ns", "int64", "CLOCK_REALTIME of the other machine", "ns since 1970"),
+        Column("host", "U64", "the other machine: serial number of a phone"),
+        _LINE,
+    ),
+)
+"""The clock of another machine, read between two readings of the recording host's."""
+
 CLOCK_READINGS = Schema(
     "clock_readings",
     (

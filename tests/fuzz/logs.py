@@ -198,6 +198,7 @@ def _made() -> dict[str, list[bytes]]:
     of_ping = b"[1770113472.%06d] 64 bytes from 192.0.2.1: icmp_seq=1 ttl=64 time=31.5 ms\n"
     mlab = importlib.import_module("tests.parsers.test_mlab_tcp_info").SNAPSHOT
     return {
+        "android": [_phone()],
         "claps": [_lines({"kind": "clap", "tag": f"ab{n}", **read} for n in range(4))],
         "clocks": [_lines(clocks)],
         "diag": [importlib.import_module("tests.parsers.test_diag").log(6)],
@@ -209,6 +210,28 @@ def _made() -> dict[str, list[bytes]]:
         "speedtest": [_lines([ookla]), _lines([by_cli])],
         "transactions": [table.encode()],
     }  # fmt: skip
+
+
+def _phone() -> bytes:
+    """Return a log of a phone that was asked everything."""
+    phone, registry = (importlib.import_module(f"tests.{name}") for name in
+                       ("collectors.test_android", "parsers.test_telephony_registry"))  # fmt: skip
+    texts = {
+        "registry": registry.DUMP, "location": "90000.50 1.0\n" + phone.LOCATION.format(second=0),
+        "power": "mWakefulness=Awake", "wifi": phone.WIFI, "battery": phone.BATTERY, "packages": phone.PACKAGES,
+        "apps": phone.APPS,
+    }  # fmt: skip
+    stamps = {"asked_ns": 6_000, "answered_ns": 9_000, "status": 0}
+    answers = [{"kind": "answer", "of": name, **stamps, "raw": text} for name, text in texts.items()]
+    read = {"monotonic_before_ns": 5_000, "realtime_ns": _NOW_NS, "monotonic_after_ns": 6_000}
+    return _lines([
+        {"kind": "header", "format": "multitracer-android", "version": 1, "clock": "CLOCK_MONOTONIC"},
+        {"kind": "clock", **read}, {"kind": "phone", "at_ns": 7, "state": "opened", "serial": "x", "says": "y"},
+        {"kind": "phone_clock", "serial": "x", "before_ns": 5, "remote_ns": _NOW_NS, "after_ns": 9},
+        *answers, {"kind": "answer", "of": "registry", **stamps, "same": True},
+        {"kind": "event", "at_ns": 9, "raw": phone.EVENT},
+        {"kind": "missed", "count": 1, "since_ns": 5, "until_ns": 9, "why": "unplugged"},
+    ])  # fmt: skip
 
 
 def _lines(records: Iterable[object]) -> bytes:

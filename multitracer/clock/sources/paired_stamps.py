@@ -198,6 +198,9 @@ ONE_KERNEL = "one kernel"
 """Method of the relation of two hosts that share their clocks."""
 _METHOD = "bracketed readings"
 _DISCIPLINED = "the kernel's own bound (NTP)"
+_REMOTE = "remote clock between two readings"
+_STATED = "a bound that the kernel states, not a measurement of ours"
+_BRACKETED = "half of the shortest time between question and answer"
 _MOST_HOSTS = 64  # a session has two or three; bounds the time on a log that invents them
 _LONGEST_BRACKET_NS = 1_000_000_000
 """Maximum duration of a reading, ns: in a longer one the machine slept or was suspended."""
@@ -251,11 +254,27 @@ def _disciplined(host: str, table: Table) -> Iterator[Relation]:
     left = np.where(left == NOT_A_TIME, 0, left)
     realtime = table["time_ns"][rows]
     estimates = fitted(realtime, realtime + left, bound[rows], method=_DISCIPLINED)
-    widest = [_no_better_than(e, realtime, bound[rows]) for e in estimates]
+    widest = [_no_better_than(e, realtime, bound[rows], _STATED) for e in estimates]
     yield Relation(Clock(host), UTC, tuple(widest))
 
 
-def _no_better_than(estimate: Estimate, stamps: Array, bound_ns: Array) -> Estimate:
+def relations_of_remote_clocks(host: str, readings: Table) -> Iterator[Relation]:
+    """Yield the relation of each other machine whose clock a host read (REMOTE_CLOCK) to the host's wall clock.
+
+    The question and its answer may take different times, always in the same way: errors do not average out.
+    """
+    for name in list(dict.fromkeys(readings["host"].tolist()))[:_MOST_HOSTS]:
+        table = readings.take(readings["host"] == name)
+        before, after, remote = (table[column] for column in ("time_ns", "until_ns", "remote_ns"))
+        known = (before != NOT_A_TIME) & (after >= before) & (remote != NOT_A_TIME)
+        middle, bound = (before + (after - before) // 2)[known], ((after - before + 1) // 2 + 1)[known]
+        with suppress(ClockError):  # nothing was read, or a clock that jumps at each reading
+            estimates = fitted(remote[known], middle, bound, method=_REMOTE)
+            widest = [_no_better_than(each, remote[known], bound, _BRACKETED) for each in estimates]
+            yield Relation(Clock(name), Clock(host), tuple(widest))
+
+
+def _no_better_than(estimate: Estimate, stamps: Array, bound_ns: Array, note: str) -> Estimate:
     """Return the estimate with its uncertainty raised to that of the best single reading.
 
     The errors of readings from one server do not average out.
@@ -272,7 +291,7 @@ def _no_better_than(estimate: Estimate, stamps: Array, bound_ns: Array) -> Estim
         skew_uncertainty_ppm=estimate.skew_uncertainty_ppm,
         method=estimate.method,
         evidence=estimate.evidence,
-        notes=("a bound that the kernel states, not a measurement of ours",),
+        notes=(note,),
         points=estimate.points,
     )
 

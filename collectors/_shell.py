@@ -1,0 +1,167 @@
+"""A shell on another machine, through a program that carries its octets, such as adb or ssh.
+
+Commands run one after another in one process of the other machine, so that a command costs one round trip. The end
+of an answer is a line with a random word. `clock` reads the other machine's clock between two readings of this
+one's: the difference of the two clocks lies within that bracket, whatever the path does.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from collectors._stop import Stop
+
+_MOST_BYTES = 1 << 20
+"""Longest stored answer; the rest is counted. A telephony registry with two cards has 200 kB."""
+_CHUNK = 1 << 16
+_ATTEMPTS = 3
+_WORDS_BYTES = 200
+_EARLIEST_NS = 10**17
+"""Clocks before 1973 were never set: a `date` without nanoseconds gives such a number, too."""
+
+
+class ShellEndedError(Exception):
+    """The connection to the shell has ended, or the shell does not answer.
+
+    Attributes
+    ----------
+    why : str
+        `silent`, or the last words of the program that carried the shell.
+    """
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command wrote.
+
+    Attributes
+    ----------
+    command : str
+    raw : bytes
+        Standard output and standard error, at most 1 MiB.
+    status : int
+        Exit status of the command.
+    asked_ns, answered_ns : int
+        CLOCK_MONOTONIC of this host.
+    lost_bytes : int
+        How much was too long to be stored.
+    """
+
+    command: str
+    raw: bytes
+    status: int
+    asked_ns: int
+    answered_ns: int
+    lost_bytes: int
+
+
+class Shell:
+    """A shell that a child process carries.
+
+    Parameters
+    ----------
+    program : sequence of str
+        The program and its arguments; its standard input and output are those of `sh` on the other machine.
+    stop : Stop
+        The condition that ends the run; a command is given up then.
+    """
+
+    def __init__(self, program: Sequence[str], stop: Stop) -> None:
+        self._stop = stop
+        self._word = secrets.token_hex(8)
+        self._rest = b""
+        self._child = subprocess.Popen(
+            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
+        )
+
+    def ask(self, command: str, *, timeout_s: float) -> Answer:
+        """Run a command, and return what it wrote.
+
+        Raises
+        ------
+        ShellEndedError
+            If there is no complete answer in time, or the connection has ended. The shell is unusable then.
+        """
+        asked_ns = time.monotonic_ns()
+        half = len(self._word) // 2  # in two parts: the echo of a terminal is no end of an answer
+        end = f"printf '\\n%s%s %d\\n' {self._word[:half]} {self._word[half:]} $?"
+        self._write(f"{{ {command}\n}} </dev/null 2>&1; {end}\n".encode())
+        raw, status, lost_bytes = self._until_end(asked_ns + round(timeout_s * NS_PER_S))
+        return Answer(command, raw, status, asked_ns, time.monotonic_ns(), lost_bytes)
+
+    def clock(self, *, timeout_s: float) -> dict[str, int] | None:
+        """Return CLOCK_REALTIME of the other machine between two of this one's CLOCK_MONOTONIC, in ns.
+
+        It is the best of three attempts; None if the other machine's `date` knows no nanoseconds.
+        """
+        readings = [self.ask("date +%s%N", timeout_s=timeout_s) for _ in range(_ATTEMPTS)]
+        best = min(readings, key=lambda answer: answer.answered_ns - answer.asked_ns)
+        text = best.raw.strip()
+        if not text.isdigit() or len(text) > 19 or int(text) < _EARLIEST_NS:
+            return None
+        return {"before_ns": best.asked_ns, "remote_ns": int(text), "after_ns": best.answered_ns}
+
+    def close(self) -> None:
+        """End the child process."""
+        self._child.kill()
+        self._child.wait()
+        for pipe in (self._child.stdin, self._child.stdout, self._child.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def _write(self, data: bytes) -> None:
+        assert self._child.stdin is not None
+        try:
+            os.write(self._child.stdin.fileno(), data)
+        except OSError:
+            raise ShellEndedError(self._last_words()) from None
+
+    def _until_end(self, until_ns: int) -> tuple[bytes, int, int]:
+        """Return what comes before the word that ends the answer, the status after it, and how much was dropped."""
+        assert self._child.stdout is not None
+        output, lost_bytes = self._rest, 0
+        while (answer := self._end_in(output)) is None:
+            if len(output) > _MOST_BYTES + 2 * _CHUNK:  # the last octets are needed to find the word
+                lost_bytes += len(output) - _MOST_BYTES - _CHUNK
+                output = output[:_MOST_BYTES] + output[-_CHUNK:]
+            going = self._stop.wait(until_ns, readable=[self._child.stdout.fileno()])
+            if not going or time.monotonic_ns() >= until_ns:
+                raise ShellEndedError("silent")
+            chunk = os.read(self._child.stdout.fileno(), _CHUNK)
+            if not chunk:
+                raise ShellEndedError(self._last_words())
+            output += chunk
+        raw, status, self._rest = answer
+        return raw, status, lost_bytes
+
+    def _end_in(self, output: bytes) -> tuple[bytes, int, bytes] | None:
+        """Return answer, status and what follows, if the answer is complete."""
+        before, word, after = output.rpartition(f"\n{self._word} ".encode())
+        number, newline, rest = after.partition(b"\n")
+        if not word or not newline:
+            return None
+        return before, int(number) if number.strip().isdigit() else -1, rest
+
+    def _last_words(self) -> str:
+        """Return the last line that the program wrote to standard error."""
+        assert self._child.stderr is not None
+        try:
+            self._child.wait(1.0)
+        except subprocess.TimeoutExpired:
+            return "silent"
+        lines = self._child.stderr.read(_CHUNK).decode("utf-8", "replace").strip().splitlines()
+        return lines[-1][:_WORDS_BYTES] if lines else "ended"

@@ -1,0 +1,449 @@
+"""Reads an Android phone through adb: radio and cells, place, battery and Wi-Fi, and its clock. No root is needed.
+
+Once a second it asks `dumpsys telephony.registry` and `dumpsys location`, less often the battery, Wi-Fi and whether
+the phone is awake, all in one shell on the phone. `logcat` gives the changes of cell and of data state between these
+rounds. The phone's clock is read between two readings of this host's clock, so that the difference of the two has a
+known error. A phone that is unplugged, has not allowed USB debugging, or does not answer does not end the recording:
+the time without an answer is a gap with its reason.
+
+The log is JSON lines, times are those of this host's CLOCK_MONOTONIC. First a header, then in order of time:
+
+- `phone`: opened or lost, its serial number, and what the phone says of itself,
+- `answer`: what was asked (`of`), the two stamps around the answer, and its text `raw`; of the registry without
+  Android's log of earlier events. `same` instead of `raw` means: the same text as the answer before of that name,
+- `event`: a line of logcat, with the time at which this host read it; the line begins with the phone's time,
+- `phone_clock`: the phone's CLOCK_REALTIME between two readings of this host's clock,
+- `missed`: a round without an answer, and why; `clock`, each second, and `end`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shutil
+import subprocess
+import time
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from collectors._collector import Collector
+from collectors._log import Log, clock_reading
+from collectors._options import header, parser, rate_hz, run
+from collectors._ready import Schedule, ready
+from collectors._shell import Shell, ShellEndedError
+from collectors._stop import Stop
+from multitracer.errors import PreflightError
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from collectors._shell import Answer
+
+ANY = "any"
+"""Stands for the only phone that is connected."""
+
+
+class Question(NamedTuple):
+    """What the phone is asked."""
+
+    name: str
+    command: str
+    every: int
+    """Rounds between two questions."""
+
+
+QUESTIONS = (
+    Question("registry", "dumpsys telephony.registry", 1),
+    Question("location", "cat /proc/uptime; dumpsys location | grep -E -i 'last.*location|Location\\['", 1),
+    Question("power", "dumpsys power | grep -E 'mWakefulness='", 5),
+    Question("wifi", "cmd wifi status", 5),
+    Question("battery", "dumpsys battery", 30),
+    Question("packages", "pm list packages -U", 3600),
+    Question("apps", "dumpsys netstats detail | grep -E '^ *[0-9]+( [0-9]+){4} *$'", 30),
+)
+"""What is asked, in this order. `cmd wifi status` is of Android 11; earlier versions answer with an error."""
+EVENTS = (
+    "gsm_service_state_change", "gsm_data_state_change", "gsm_rat_switched", "gsm_rat_switched_new",
+    "cdma_service_state_change", "cdma_data_state_change", "cdma_rat_switched", "pdp_setup_fail", "pdp_network_drop",
+    "pdp_radio_reset", "pdp_context_reset", "data_network_registration_fail", "data_network_status_on_radio_off",
+    "data_stall_recovery_get_data_call_list", "data_stall_recovery_cleanup", "data_stall_recovery_reregister",
+    "data_stall_recovery_radio_restart", "call_drop", "bad_ip_address",
+)  # fmt: skip
+"""Tags of Android's event log that are recorded (EventLogTags.logtags of frameworks/opt/telephony)."""
+_PROPERTIES = "getprop | grep -E '\\[ro\\.(product\\.(manufacturer|model)|build\\.version\\.(release|sdk))\\]'; id -u"
+_CLOCK_ROUNDS = 5
+_CLOCK_NS = NS_PER_S * 9 // 10
+_LOOK_NS = 2 * NS_PER_S
+"""Time between two searches for a phone that is not there: each starts a process."""
+_ADB_S = 10.0
+"""Time for adb to list the phones; it starts its server first if none runs."""
+_LONGEST_LINE = 2000
+_MOST_SERIALS = 64
+_EARLIER_EVENTS = re.compile(rb"^\s*(?:\w+ )?(?:local )?logs:\s*$", re.IGNORECASE)
+_STATES = re.compile(rb"^last known state", re.IGNORECASE)
+_WHY = {
+    "unauthorized": "unauthorized", "authorizing": "asks for permission", "offline": "offline",
+    "no permissions": "port not permitted", "bootloader": "in its boot loader", "recovery": "in recovery",
+    "sideload": "in recovery", "connecting": "connecting",
+}  # fmt: skip
+"""Reason of a gap by the state that adb gives."""
+ADVICE = {
+    "unauthorized": "unlock the phone, and allow USB debugging for this computer",
+    "asks for permission": "unlock the phone, and allow USB debugging for this computer",
+    "port not permitted": "add a udev rule for the phone (`apt install android-sdk-platform-tools-common`)",
+    "unplugged": "connect the phone, and switch on USB debugging in its developer options",
+    "several phones": "name one with `--phone SERIAL`",
+}
+"""What helps, by the reason of a gap."""
+
+
+class NoPhoneError(Exception):
+    """There is no phone that can be asked; `why` is the reason of the gap."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+def connected(adb: str) -> dict[str, str]:
+    """Return the state of each phone that adb knows, by serial number: `device` is one that can be asked.
+
+    Raises
+    ------
+    NoPhoneError
+        If adb does not answer.
+    """
+    try:
+        done = subprocess.run([adb, "devices"], stdin=subprocess.DEVNULL, capture_output=True, check=False,
+                              text=True, errors="replace", timeout=_ADB_S)  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise NoPhoneError("adb is silent") from None
+    except OSError as error:
+        raise NoPhoneError(f"adb: {error.strerror}") from None
+    rows = [line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line]
+    return {serial: state.strip() for serial, state in rows[:_MOST_SERIALS]}
+
+
+def phone_of(serial: str, states: dict[str, str]) -> str:
+    """Return the serial number of the phone to ask.
+
+    Raises
+    ------
+    NoPhoneError
+        If it is not there, or cannot be asked, or if `any` could be several.
+    """
+    if serial == ANY:
+        if len(states) > 1:
+            raise NoPhoneError("several phones")
+        serial = next(iter(states), serial)
+    state = states.get(serial, "unplugged")
+    if state != "device":
+        raise NoPhoneError(next((why for name, why in _WHY.items() if state.startswith(name)), state[:40]))
+    return serial
+
+
+def without_earlier_events(registry: bytes) -> bytes:
+    """Return a dump of the registry without Android's logs of earlier events, which readers ignore, too."""
+    wanted, is_event = [], False
+    for line in registry.splitlines(keepends=True):
+        if _STATES.match(line):
+            is_event = False
+        elif _EARLIER_EVENTS.match(line):
+            is_event = True
+        if not is_event:
+            wanted.append(line)
+    return b"".join(wanted)
+
+
+class AndroidLog:
+    """The log of one run: answers, events, gaps, and the clocks."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.reads = 0
+        self.missed = 0
+        self._clock_ns = 0
+        self._answered_ns = 0
+        self._before: dict[str, bytes] = {}
+
+    def record(self, kind: str, **fields: object) -> None:
+        """Write one record."""
+        self._log.record(kind=kind, **fields)
+
+    def answer(self, name: str, answer: Answer) -> None:
+        """Write an answer, or that it is the same as before."""
+        raw = without_earlier_events(answer.raw) if name == "registry" else answer.raw
+        text = {"same": True} if self._before.get(name) == raw else {"raw": raw.decode("utf-8", "replace")}
+        self._before[name] = raw
+        self._answered_ns = answer.answered_ns
+        more = {"lost_bytes": answer.lost_bytes} if answer.lost_bytes else {}
+        stamps = {"asked_ns": answer.asked_ns, "answered_ns": answer.answered_ns}
+        self._log.record(kind="answer", of=name, **stamps, status=answer.status, **text, **more)
+
+    def forget(self) -> None:
+        """Write the next answers in full: another phone may give them."""
+        self._before = {}
+
+    def miss(self, count: int, *, since_ns: float, why: str) -> None:
+        """Write a record on rounds that had no answer."""
+        self.missed += count
+        since = max(round(since_ns), self._answered_ns)
+        self._log.record(kind="missed", count=count, since_ns=since, until_ns=time.monotonic_ns(), why=why)
+
+    def clock(self, *, at_once: bool = False) -> None:
+        """Write both clocks of this host, once a second."""
+        if at_once or time.monotonic_ns() >= self._clock_ns:
+            self._clock_ns = time.monotonic_ns() + _CLOCK_NS
+            self._log.record(kind="clock", **clock_reading(), reads=self.reads, missed=self.missed)
+
+
+class Events:
+    """The lines of `logcat` on changes of cell and data state, from now on.
+
+    Parameters
+    ----------
+    program : list of str
+        adb with the phone's serial number.
+    """
+
+    def __init__(self, program: list[str]) -> None:
+        chosen = ["-b", "radio", "-b", "events", "-v", "epoch", "-T", "1", *(f"{tag}:V" for tag in EVENTS), "*:S"]
+        self._child = subprocess.Popen(
+            [*program, "logcat", *chosen], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, process_group=0,
+        )  # fmt: skip
+        assert self._child.stdout is not None
+        os.set_blocking(self._child.stdout.fileno(), False)
+        self._rest = b""
+        self._is_open = True
+
+    @property
+    def descriptors(self) -> list[int]:
+        """Return the file descriptors to wait for."""
+        return [self._child.stdout.fileno()] if self._is_open and self._child.stdout is not None else []
+
+    def take(self) -> Iterator[bytes]:
+        """Yield the complete lines that are there."""
+        if not self.descriptors:
+            return
+        try:
+            chunk = os.read(self.descriptors[0], 1 << 16)
+        except BlockingIOError:
+            return
+        self._is_open = bool(chunk)
+        *lines, rest = (self._rest + chunk).split(b"\n")
+        self._rest = rest[:_LONGEST_LINE]
+        yield from (line[:_LONGEST_LINE] for line in lines if line and not line.startswith(b"-"))
+
+    def close(self) -> None:
+        """End the child process."""
+        self._child.kill()
+        self._child.wait()
+        if self._child.stdout is not None:
+            self._child.stdout.close()
+
+
+class AndroidPhone:
+    """A phone that may come and go.
+
+    Parameters
+    ----------
+    chosen : Namespace
+        The options: serial, adb, timeout.
+    log, stop
+        The log, and the condition that ends the run.
+    """
+
+    def __init__(self, chosen: argparse.Namespace, *, log: AndroidLog, stop: Stop) -> None:
+        self._adb = chosen.adb
+        self._wanted = chosen.serial
+        self._timeout_s = chosen.timeout
+        self._log = log
+        self._stop = stop
+        self._serial = ""
+        self._shell: Shell | None = None
+        self._events: Events | None = None
+        self._look_ns = 0
+        self._why = ""
+        self._round = 0
+        self._is_asleep = False
+
+    def ask_all(self) -> str | None:
+        """Ask the questions of this round; return the reason if there was no answer, else None."""
+        try:
+            shell = self._shell or self._connect()
+            due = [question for question in QUESTIONS if self._round % question.every == 0]
+            if self._round % _CLOCK_ROUNDS == 0 and (reading := shell.clock(timeout_s=self._timeout_s)):
+                self._log.record("phone_clock", serial=self._serial, **reading)
+            self._round += 1
+            for question in due:
+                if self._stop.reason is None:
+                    self._ask(shell, question)
+        except NoPhoneError as error:
+            return error.why
+        except ShellEndedError as error:
+            if self._stop.reason is not None:
+                return None
+            return self._lost(error.why)
+        self._write_events()
+        ready()
+        return None
+
+    def listen(self, until_ns: int) -> bool:
+        """Store events until an instant; return whether to go on."""
+        while self._stop.wait(until_ns, readable=self._events.descriptors if self._events else []):
+            self._write_events()
+            if time.monotonic_ns() >= until_ns:
+                return True
+        return False
+
+    def close(self) -> None:
+        """End the processes that were started."""
+        for child in (self._shell, self._events):
+            if child is not None:
+                child.close()
+        self._shell = self._events = None
+
+    def _ask(self, shell: Shell, question: Question) -> None:
+        answer = shell.ask(question.command, timeout_s=self._timeout_s)
+        self._log.answer(question.name, answer)
+        if question.name == "power":
+            self._is_asleep = b"mWakefulness=Awake" not in answer.raw and b"mWakefulness=" in answer.raw
+
+    def _connect(self) -> Shell:
+        """Return a shell on the phone.
+
+        Raises
+        ------
+        NoPhoneError
+            If there is none.
+        """
+        if time.monotonic_ns() < self._look_ns:
+            raise NoPhoneError(self._why)
+        self._look_ns = time.monotonic_ns() + _LOOK_NS
+        try:
+            self._serial = phone_of(self._wanted, connected(self._adb))
+        except NoPhoneError as error:
+            self._why = error.why
+            raise
+        program = [self._adb, "-s", self._serial]
+        shell = Shell([*program, "shell", "-T", "sh"], self._stop)
+        try:
+            about = shell.ask(_PROPERTIES, timeout_s=self._timeout_s)
+        except ShellEndedError as error:
+            shell.close()
+            self._why = error.why
+            raise NoPhoneError(error.why) from None
+        self._shell, self._events = shell, Events(program)
+        self._round, self._is_asleep = 0, False
+        self._log.forget()
+        says = about.raw.decode("utf-8", "replace")[:_LONGEST_LINE]
+        self._log.record("phone", at_ns=time.monotonic_ns(), state="opened", serial=self._serial, says=says)
+        return shell
+
+    def _lost(self, words: str) -> str:
+        """Close the connection; return why it was lost."""
+        self.close()
+        self._look_ns = 0
+        try:
+            phone_of(self._serial, connected(self._adb))
+        except NoPhoneError as error:
+            why = error.why
+        else:
+            why = "asleep" if self._is_asleep else "silent"
+        self._why = why
+        at_ns = time.monotonic_ns()
+        self._log.record("phone", at_ns=at_ns, state="lost", serial=self._serial, why=why, says=words)
+        return why
+
+    def _write_events(self) -> None:
+        for line in self._events.take() if self._events else ():
+            self._log.record("event", at_ns=time.monotonic_ns(), raw=line.decode("utf-8", "replace"))
+
+
+def record(phone: AndroidPhone, log: AndroidLog, stop: Stop, *, hz: float) -> None:
+    """Ask the phone at the times of the schedule, until `stop` ends the run."""
+    schedule = Schedule(hz=hz, poisson=False, start_ns=time.monotonic_ns())
+    stop.on_set = partial(log.clock, at_once=True)
+    while phone.listen(math.ceil(schedule.due_ns)):
+        due_ns = schedule.due_ns
+        log.reads += 1
+        why = phone.ask_all()
+        late = schedule.advance(time.monotonic_ns())
+        if stop.reason is not None:
+            break
+        if why is not None:
+            log.miss(1 + late, since_ns=due_ns, why=why)
+        elif late:
+            log.miss(late, since_ns=due_ns, why="late")
+        log.clock()
+    log.clock(at_once=True)
+    log.record("end", reason=stop.reason, reads=log.reads, missed=log.missed)
+
+
+def _options(argv: Sequence[str]) -> argparse.Namespace:
+    options = parser(__doc__, traffic=False)
+    options.add_argument("--hz", type=rate_hz, default=1.0, help="number of rounds per second; default 1")
+    options.add_argument(
+        "--serial",
+        default=ANY,
+        help='serial number of the phone as `adb devices` lists it; default "any": the only one',
+    )
+    options.add_argument("--adb", default="adb", metavar="PATH", help="the program adb; default: that of PATH")
+    options.add_argument(
+        "--timeout", type=float, default=5.0, metavar="SECONDS",
+        help="wait at most this time for an answer of the phone, in seconds; default 5",
+    )  # fmt: skip
+    return options.parse_args(argv)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Record until stopped."""
+    chosen = _options(argv)
+    check_adb(chosen.adb)
+    with (
+        Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,
+        Log(chosen.output) as log,
+    ):
+        log.record(**header("multitracer-android", chosen, hz=chosen.hz, serial=chosen.serial))
+        stop.on_tag = log.sync_probe
+        phone_log = AndroidLog(log)
+        phone_log.clock()
+        phone = AndroidPhone(chosen, log=phone_log, stop=stop)
+        try:
+            record(phone, phone_log, stop, hz=chosen.hz)
+        finally:
+            phone.close()
+
+
+def check_adb(adb: str) -> None:
+    """Raise PreflightError if the program is not there."""
+    if shutil.which(adb) is None:
+        raise PreflightError(f"{adb}: not installed; run `apt install adb`, or name the program with --adb PATH")
+
+
+def check() -> None:
+    """Raise PreflightError if adb is not installed, or knows no phone that can be asked."""
+    check_adb("adb")
+    try:
+        states = connected("adb")
+        phone_of(ANY if len(states) < 2 else next(iter(states)), states)
+    except NoPhoneError as error:
+        advice = ADVICE.get(error.why, "look at the phone's screen, and run `adb devices`")
+        raise PreflightError(f"no Android phone can be asked: {error.why}; {advice}") from None
+
+
+COLLECTOR = Collector(
+    name="android",
+    layer="radio",
+    description="an Android phone through adb: radio, cells, place, battery, Wi-Fi, its clock",
+    log_format="android",
+    suffix=".jsonl",
+    check=check,
+)
+
+if __name__ == "__main__":
+    run(main)

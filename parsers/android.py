@@ -1,0 +1,270 @@
+"""The log of `collectors.android`: what a phone answered through adb, each answer between two time stamps.
+
+Texts are decoded here again. The registry gives `radio`, as in `telephony_registry`; the last locations `position`;
+battery, Wi-Fi and power `phone_state`; logcat `phone_events`; the data counters of Android 13 and later `app_bytes`.
+`remote_clock` has the phone's clock beside this host's. Names of Wi-Fi networks and addresses of access points are
+not in the tables. Source: collectors/android.py for the records; Android, frameworks/base, for the texts:
+location/java/android/location/Location.java (toString), services BatteryService and WifiShellCommand (status),
+and EventLogTags.logtags of frameworks/opt/telephony.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from multitracer.schemas.radio import APP_BYTES, PHONE_EVENTS, PHONE_STATE, POSITION, REMOTE_CLOCK
+from multitracer.units import NS_PER_MS, NS_PER_S
+from parsers._format import Format, Match
+from parsers._text.collector_log import CollectorLog, Nowhere, Sparse, header_of, is_time
+from parsers._text.lines import LogLines
+from parsers._text.times import decimal_ns, decimal_of, integer, noted
+from parsers.telephony_registry import RegistryDumps, radio_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from multitracer.tables import Array, Document, Table
+
+_LONGEST_RAW = 1 << 20
+_MOST_SAID = 200
+_MOST_PHONES = 1000
+_MOST_APPS = 10_000
+_OLDEST_FIX_NS = 10 * NS_PER_S
+"""A location older than this is that of another place; it is the last one that any program of the phone asked for."""
+_UPTIME = re.compile(r"(\d{1,9})\.(\d{1,9}) \d")
+_LOCATION = re.compile(r"Location\[(gps|fused) (-?\d{1,2}\.\d{1,9}),(-?\d{1,3}\.\d{1,9})([^\]]{0,300})")
+_ELAPSED = re.compile(r"\bet=\+?(?:(\d{1,4})d)?(?:(\d{1,2})h)?(?:(\d{1,2})m)?(?:(\d{1,2})s)?(?:(\d{1,3})ms)?(?= |$)")
+_FIELD = re.compile(r"\b(hAcc|acc|alt|vel|bear)=(-?\d{1,6}(?:\.\d{1,9})?)")
+_OF_LOCATION = {"hAcc": "error_m", "acc": "error_m", "alt": "altitude_m", "vel": "speed_mps", "bear": "heading_deg"}
+_BATTERY = re.compile(r"^\s*(AC powered|USB powered|Wireless powered|level|temperature): (true|false|-?\d{1,6})$", re.M)
+_AWAKE = re.compile(r"\bmWakefulness=(\w{1,16})")
+_WIFI = re.compile(r"\b(RSSI|Rx Link speed|Tx Link speed|Link speed|Frequency): (-?\d{1,6})(?:Mbps|MHz)?")
+_OF_WIFI: dict[str, tuple[str, int]] = {
+    "RSSI": ("wifi_rssi_dbm", 1), "Rx Link speed": ("wifi_rx_bps", 10**6), "Tx Link speed": ("wifi_tx_bps", 10**6),
+    "Link speed": ("wifi_tx_bps", 10**6), "Frequency": ("wifi_frequency_hz", 10**6),
+}  # fmt: skip
+_WIFI_STATE = re.compile(r"Wifi is (connected|not connected|disabled)")
+_NO_RSSI = -127
+"""WifiInfo.INVALID_RSSI."""
+_FULL = 100
+_EVENT = re.compile(r"\s*(\d{9,10})\.(\d{3,9})\s+\d+\s+\d+ [VDIWEF] (\w{1,48})\s*: (.{0,200})")
+_APP = re.compile(r"^ *(\d{1,10}) (\d{1,18}) (\d{1,18}) (\d{1,18}) (\d{1,18}) *$", re.M)
+_PACKAGE = re.compile(r"^package:([\w.]{1,128}) uid:(\d{1,10})", re.M)
+_UNITS_NS = (86_400 * NS_PER_S, 3600 * NS_PER_S, 60 * NS_PER_S, NS_PER_S, NS_PER_MS)
+
+
+class _Log(CollectorLog):
+    """Reads the records of a log, and collects the rows."""
+
+    def __init__(self, path: str, lines: LogLines) -> None:
+        super().__init__(path, lines, name="android")
+        self.dumps = RegistryDumps(lines)
+        self.positions, self.states = Sparse(POSITION), Sparse(PHONE_STATE)
+        self.events, self.apps, self.clocks = Sparse(PHONE_EVENTS), Sparse(APP_BYTES), Sparse(REMOTE_CLOCK)
+        self.nowhere = Nowhere()
+        self.phones: list[Document] = []
+        self._serial = ""
+        self._packages: dict[int, str] = {}
+        self._before: dict[str, str] = {}
+        self._fix_ns = 0
+        self._readers: dict[str, Callable[[str, Document], None]] = {
+            "registry": self._registry, "location": self._location, "power": self._power, "wifi": self._wifi,
+            "battery": self._battery, "apps": self._app_bytes, "packages": self._names,
+        }  # fmt: skip
+
+    def take(self, text: str) -> None:
+        """Read one line, or count it as unusable by reason."""
+        record = self.record(text)
+        if record is None:
+            return
+        kinds = {"answer": self._answer, "event": self._event, "phone_clock": self._clock, "phone": self._phone}
+        use = kinds.get(str(record.get("kind")))
+        if use is None or not use(record):
+            self.lines.skip("not a record of this format")
+
+    def _answer(self, record: Document) -> bool:
+        name, asked_ns, answered_ns = record.get("of"), record.get("asked_ns"), record.get("answered_ns")
+        reader = self._readers.get(name) if isinstance(name, str) else None
+        raw = self._before.get(str(name)) if record.get("same") is True else record.get("raw")
+        if reader is None or not isinstance(raw, str) or len(raw) > _LONGEST_RAW:
+            return False
+        if not (is_time(asked_ns) and is_time(answered_ns) and asked_ns <= answered_ns):
+            return False
+        self._before[str(name)] = raw
+        if record.get("status") == 0:
+            reader(raw, {"asked_ns": asked_ns, "answered_ns": answered_ns, "line": self.lines.number})
+        self.answered()
+        return True
+
+    def _registry(self, raw: str, stamps: Document) -> None:
+        self.dumps.stamps = {name: stamps[name] for name in ("asked_ns", "answered_ns")}
+        for line in raw.splitlines():
+            self.dumps.take(line)
+        self.dumps.flush()
+
+    def _location(self, raw: str, stamps: Document) -> None:
+        """Store the newest location, if it is a new one."""
+        uptime = _UPTIME.match(raw)
+        boot_ns = decimal_ns(uptime[1], uptime[2]) if uptime else None
+        fixes = [(_elapsed_ns(match[4]), match) for match in _LOCATION.finditer(raw)]
+        known = [(ns, match) for ns, match in fixes if ns is not None]
+        if boot_ns is None or not known:
+            return
+        fix_ns, match = max(known, key=lambda fix: (fix[0], fix[1][1] == "gps"))
+        age_ns = boot_ns - fix_ns
+        if fix_ns <= self._fix_ns or not -NS_PER_S < age_ns < _OLDEST_FIX_NS:
+            return
+        self._fix_ns = fix_ns
+        fields = {_OF_LOCATION[name]: decimal_of(value) for name, value in _FIELD.findall(match[4])}
+        place = {"lat_deg": decimal_of(match[2]), "lon_deg": decimal_of(match[3])}
+        row = {"time_ns": _middle(stamps) - max(age_ns, 0), "line": stamps["line"], "source": match[1]}
+        self.positions.append({**row, **self.nowhere.drop({**place, **fields}), "fix": 1})
+
+    def _power(self, raw: str, stamps: Document) -> None:
+        if awake := _AWAKE.search(raw):
+            self._state(stamps, wakefulness=awake[1])
+
+    def _wifi(self, raw: str, stamps: Document) -> None:
+        state = _WIFI_STATE.search(raw)
+        values: Document = {"wifi": state[1].replace("not connected", "disconnected")} if state else {}
+        for name, value in _WIFI.findall(raw):
+            column, factor = _OF_WIFI[name]
+            number = integer(value)
+            if number > 0 if factor > 1 else _NO_RSSI < number < 0:
+                values[column] = values.get(column, number * factor)
+        if values:
+            self._state(stamps, **values)
+
+    def _battery(self, raw: str, stamps: Document) -> None:
+        fields = dict(_BATTERY.findall(raw))
+        powered = [value for name, value in fields.items() if name.endswith("powered")]
+        values: Document = {"charging": int("true" in powered)} if powered else {}
+        if (level := decimal_of(fields.get("level", ""))) is not None and 0 <= level <= _FULL:
+            values["battery_percent"] = int(level)
+        if (tenths := decimal_of(fields.get("temperature", ""))) is not None:
+            values["battery_celsius"] = tenths / 10
+        if values:
+            self._state(stamps, **values)
+
+    def _state(self, stamps: Document, **values: object) -> None:
+        self.states.append({"time_ns": _middle(stamps), "line": stamps["line"], **values})
+
+    def _names(self, raw: str, _: Document) -> None:
+        for name, uid in _PACKAGE.findall(raw)[:_MOST_APPS]:
+            self._packages[int(uid)] = name
+
+    def _app_bytes(self, raw: str, stamps: Document) -> None:
+        for numbers in _APP.findall(raw)[:_MOST_APPS]:
+            uid, rx_bytes, rx_packets, tx_bytes, tx_packets = map(int, numbers)
+            counts = {"rx_bytes": rx_bytes, "rx_packets": rx_packets, "tx_bytes": tx_bytes, "tx_packets": tx_packets}
+            own = {"time_ns": _middle(stamps), "line": stamps["line"], "uid": uid}
+            self.apps.append({**own, "app": self._packages.get(uid, ""), **counts})
+
+    def _event(self, record: Document) -> bool:
+        raw, at_ns = record.get("raw"), record.get("at_ns")
+        if not isinstance(raw, str) or not is_time(at_ns):
+            return False
+        if event := _EVENT.match(raw):
+            text = "".join(c for c in event[4] if c.isprintable())
+            phone_ns = self._time_ns(event[1], event[2])
+            own = {"time_ns": at_ns, "line": self.lines.number, "phone_time_ns": phone_ns}
+            self.events.append({**own, "event": event[3], "text": text})
+        else:
+            self.lines.skip("not a line of logcat")
+        return True
+
+    def _time_ns(self, seconds: str, fraction: str) -> int | None:
+        """Return a time of the phone; None, counted, if it cannot be."""
+        try:
+            return decimal_ns(seconds, fraction)
+        except ValueError:
+            self.lines.drop("phone_time_ns")
+            return None
+
+    def _clock(self, record: Document) -> bool:
+        before, remote, after = (record.get(name) for name in ("before_ns", "remote_ns", "after_ns"))
+        if not (is_time(before) and is_time(remote) and is_time(after) and before <= after):
+            return False
+        host = str(record.get("serial", ""))[:64]
+        stamps = {"time_ns": before, "until_ns": after, "remote_ns": remote}
+        self.clocks.append({**stamps, "host": host, "line": self.lines.number})
+        return True
+
+    def _phone(self, record: Document) -> bool:
+        """Store a phone for the provenance; return whether the record is valid."""
+        if not is_time(record.get("at_ns")):
+            return False
+        serial = str(record.get("serial", ""))[:_MOST_SAID]
+        if self._serial not in ("", serial):
+            self.lines.warn("another phone answered later; its values follow those of the first phone")
+        self._serial, self._fix_ns, self._before = serial, 0, {}
+        if len(self.phones) < _MOST_PHONES:
+            known = ("at_ns", "state", "serial", "why", "says")
+            self.phones.append({key: str(record[key])[:_MOST_SAID] for key in known if key in record})
+        return True
+
+    def radio(self) -> Table:
+        """Return the readings; times are wall-clock times, converted with the clock records of the log."""
+        columns = self.dumps.rows.columns()
+        begin_ns, end_ns = (self.pairs.place(columns[f"{end}_ns"]) for end in ("asked", "answered"))
+        placed = {"asked_ns": begin_ns, "answered_ns": end_ns, "time_ns": begin_ns + (end_ns - begin_ns) // 2}
+        table = radio_of(self.dumps, self.lines, {}, {name: np.asarray(values) for name, values in placed.items()})
+        missing = table.provenance.get("missing", {})
+        table.provenance = noted(self.provenance() | {"phones": self.phones}, missing)
+        return table
+
+    def placed(self, rows: Sparse, *names: str) -> Table:
+        """Return rows as a table, with the times `names` converted to wall-clock times."""
+        columns: dict[str, Array] = rows.columns()
+        return rows.table(self.provenance(), {name: self.pairs.place(columns[name]) for name in names})
+
+
+def _middle(stamps: Document) -> int:
+    return int(stamps["asked_ns"] + (stamps["answered_ns"] - stamps["asked_ns"]) // 2)
+
+
+def _elapsed_ns(text: str) -> int | None:
+    """Return the time since the phone's boot of a location, as Android's TimeUtils.formatDuration writes it."""
+    elapsed = _ELAPSED.search(text)
+    if elapsed is None or not any(elapsed.groups()):
+        return None
+    return sum(int(number or 0) * unit for number, unit in zip(elapsed.groups(), _UNITS_NS, strict=True))
+
+
+def sniff(head: bytes) -> Match:
+    """Return "yes" for a log that begins with the header of `collectors.android`."""
+    return "yes" if head.startswith(header_of("android")) else "no"
+
+
+def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
+    """Return `radio`, `position`, `gaps`, `phone_state`, `phone_events`, `app_bytes` and `remote_clock`.
+
+    Raises
+    ------
+    FormatError
+        If the first record is not this header.
+    """
+    log = _Log(path, LogLines(stream)).read()
+    rest = {
+        "position": (log.positions, ["time_ns"]),
+        "phone_state": (log.states, ["time_ns"]),
+        "phone_events": (log.events, ["time_ns"]),
+        "app_bytes": (log.apps, ["time_ns"]),
+        "remote_clock": (log.clocks, ["time_ns", "until_ns"]),
+    }
+    tables = {"radio": log.radio(), "gaps": log.gaps()}
+    log.nowhere.note(log.lines)
+    return tables | {name: log.placed(rows, *times) for name, (rows, times) in rest.items()}
+
+
+FORMAT = Format(
+    name="android",
+    layer="radio",
+    description="answers of an Android phone through adb, recorded by MultiTracer's collector android",
+    source="collectors/android.py; Android, frameworks/base and frameworks/opt/telephony",
+    sniff=sniff,
+    parse=parse,
+)
