@@ -33,6 +33,9 @@ _INSTEAD = {"sniffer": "tcpdump"}
 """Fallback collectors, by the name of the better collector that does not work."""
 _LINK_TYPES = ("EN10MB", "LINUX_SLL2", "RAW")
 """Link types of one interface, of all, and of a tunnel; a filter may be valid for only one of them."""
+_QUIC = "tcpdump-udp"
+"""Name of the second capture, of QUIC: its headers are longer than those of TCP, and it has a file of its own."""
+_ONLY_QUIC = ("--filter=udp port 443", "--snap=192")
 _PORTS = ("modem", "gps", "signalling")
 """Collectors that have an option for their port."""
 _ONLY_GIVEN = {"signalling": "signalling", "android": "phone"}
@@ -172,7 +175,7 @@ def _sources(options: Options) -> Iterator[PlannedCollector]:
         if better is not None and not wanted:
             warn(f"the collector {name} is used instead of {better}, but is slower: {known[name].description}")
         if better not in working:
-            yield from _planned(known[name], more, options)
+            yield from planned(known[name], more, options)
     if not working:
         raise PreflightError("no collector can be used on this machine; `multitracer doctor` shows how to repair this")
 
@@ -257,12 +260,14 @@ def _options_of(name: str, options: Options) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _planned(collector: Collector, more: tuple[str, ...], options: Options) -> Iterator[PlannedCollector]:
+def planned(collector: Collector, more: tuple[str, ...], options: Options) -> Iterator[PlannedCollector]:
     """Yield a collector with its options; of phones one for each."""
     name = collector.name
     stem, notes = _STEMS.get(name, name), name in _WITH_NOTES
     packets = collector.layer == "packet"
     source = PlannedCollector(name, stem, collector.suffix, more, notes, packets, collector.module)
+    if name == "tcpdump" and "expression" not in options:
+        yield replace(source, name=_QUIC, stem="udp", options=(*more, *_ONLY_QUIC), module="collectors.tcpdump")
     phones = list(dict.fromkeys(options.get("phone", ()))) if name == "android" else []
     for number, serial in enumerate(phones):
         suffix = f"-{number + 1}" if len(phones) > 1 else ""

@@ -138,9 +138,7 @@ def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
             supervisor = Supervisor(plan, session, view)
             reason = supervisor.run()
     if why := supervisor.lack_of_packets:
-        raise CollectorError(
-            f"{folder}: no packets were recorded, because {why}; `multitracer doctor` shows how to repair this"
-        )
+        raise CollectorError(f"{folder}: no packets were recorded, because {why}")
     _tell(folder, reason)
     raise click.exceptions.Exit(supervisor.status)
 

@@ -134,9 +134,10 @@ def _show(sheet: Page, diagnosis: Diagnosis) -> None:
 
 
 def _is_elsewhere(diagnosis: Diagnosis) -> bool:
-    """Return whether another capture has the client's endpoint, or there is no other capture."""
+    """Return whether another capture has the client's endpoint, or no other capture has TCP."""
     own = diagnosis.transfer.at_sender
-    others = [each for each in diagnosis.transfer.recording.captures if each is not own.capture]
+    captures = diagnosis.transfer.recording.captures
+    others = [each for each in captures if each is not own.capture and len(each.tables.segments)]
     ends = own.capture.analysis.ends(own.connection)
     return not others or any(each.analysis.with_endpoint(ends.src, ends.sport) for each in others)
 

@@ -16,6 +16,7 @@ import secrets
 import select
 import signal
 import socket
+import struct
 import time
 from typing import TYPE_CHECKING, Protocol
 
@@ -98,8 +99,21 @@ def _drain(descriptor: int) -> bool:
 MAGIC = b"MultiTracer clap "
 """First bytes of a sync probe's payload; the tag follows as 16 hexadecimal digits."""
 
+_PCAP_HEADER_BYTES = 24
+_RECORD = struct.Struct("=4I")
+"""Header of a packet in a file that this machine wrote; the third number is the length of what follows."""
 _FIRST_NS = 3 * NS_PER_S
 """Time before the first sync probe in ns, so that the collectors can start."""
+
+
+def has_packets(capture: Path) -> bool:
+    """Return whether a pcap file of a packet collector holds more than sync probes."""
+    with contextlib.suppress(OSError), capture.open("rb") as file:
+        file.seek(_PCAP_HEADER_BYTES)
+        while len(header := file.read(_RECORD.size)) == _RECORD.size:
+            if MAGIC not in file.read(_RECORD.unpack(header)[2]):
+                return True
+    return False
 
 
 class SyncProber:
@@ -170,6 +184,7 @@ class SyncProber:
         return None
 
 
+_REPAIR = "`multitracer doctor` shows how to repair this"
 _ROUND_NS = 200 * NS_PER_MS
 _LOOK_NS = NS_PER_S
 _PATIENCE_NS = 5 * NS_PER_S
@@ -246,14 +261,17 @@ class Supervisor:
 
     @property
     def lack_of_packets(self) -> str | None:
-        """Return the reason why a required capture is missing; None if it exists or is not required."""
+        """Return why a required capture is missing, and what helps; None if it exists or is not required."""
         if not self._plan.wants_packets:
             return None
         capturing = [child for child in self._children if child.source.packets]
-        if any(_CAPTURE in path.suffix for child in capturing for path in child.logs):
+        captures = [path for child in capturing for path in child.logs if _CAPTURE in path.suffix]
+        if any(map(has_packets, captures)):
             return None
         reasons = [child.last_words.removeprefix("Error: ") for child in capturing if child.last_words]
-        return reasons[0] if reasons else "no packet collector works on this machine"
+        if captures and not reasons:
+            return "nothing but sync probes passed the interface; name the one that the transfer uses with -i"
+        return f"{reasons[0] if reasons else 'no packet collector works on this machine'}; {_REPAIR}"
 
     @property
     def status(self) -> int:

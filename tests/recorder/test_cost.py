@@ -39,7 +39,7 @@ def test_no_collector_waits_in_a_loop(tmp_path: Path) -> None:
             time.sleep(0.5)
         assert stop(child, patience_s=PATIENCE_S) == 0
     assert {run["name"] for run in manifest(folder)["collectors"]} == {
-        "gps", "host_clock", "modem", "rlp", "tcp_info", "tcp_probe", "tcpdump"
+        "gps", "host_clock", "modem", "rlp", "tcp_info", "tcp_probe", "tcpdump", "tcpdump-udp"
     }  # fmt: skip
     shares = {each.name: each.share_of_core for each in watch.processes.values()}
     assert {"supervisor", "tcpdump", "collectors.modem"} <= shares.keys()

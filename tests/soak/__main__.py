@@ -20,11 +20,11 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from collectors import collectors
-from multitracer.cli._capture import _source
+from multitracer.cli._capture import planned
 from multitracer.errors import PreflightError
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.recorder.folder import SessionFolder
-from multitracer.recorder.plan import RecordingPlan
+from multitracer.recorder.plan import PlannedCollector, RecordingPlan
 from multitracer.recorder.screen import PlainView
 from multitracer.recorder.supervisor import Supervisor
 from multitracer.recording.read import read
@@ -99,12 +99,12 @@ def record(session: Path, modem: Path, gps: Path) -> None:
         "tcpdump": ("--interface=lo", "--file-mb=1"),
         "tcp_probe": (),
     }
-    sources = []
+    sources: list[PlannedCollector] = []
     for name, more in options.items():
         with suppress(PreflightError):
             if name not in ("modem", "gps"):
                 collectors()[name].check()
-            sources.append(_source(collectors()[name], more))
+            sources += planned(collectors()[name], more, {})
     screen = io.StringIO()
     plan = RecordingPlan(sources=tuple(sources), sync_probe_every_ns=30 * NS_PER_S // _SPEED)
     Supervisor(plan, SessionFolder(session, plan), PlainView(screen.write, screen.write)).run()
