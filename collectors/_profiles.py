@@ -1,4 +1,4 @@
-"""Profiles: the commands for each type of modem; each TOML file in `profiles/` is a profile."""
+"""Profiles: the commands for each type of modem or router; each TOML file in `profiles/` is a profile."""
 
 from __future__ import annotations
 
@@ -15,9 +15,14 @@ if TYPE_CHECKING:
     from multitracer.tables import Document
 
 GENERIC = "3gpp"
+GENERIC_REMOTE = "linux"
 _MOST_BYTES = 1 << 16
 _MOST_TIMEOUT_S = 60.0
-_COMMAND = re.compile(r"[aA][tT][ -~]{0,100}")
+_COMMANDS = {
+    "modem": (re.compile(r"[aA][tT][ -~]{0,100}"), "a command must be one line of ASCII that begins with AT"),
+    "remote": (re.compile(r"[a-z][ -~]{0,300}"), "a command must be one line of ASCII that begins with its program"),
+}
+"""Form of a command, by the kind of the profile: AT commands of a modem, or programs of a machine behind ssh."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,27 +37,30 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The commands for one kind of modem."""
+    """The commands for one kind of modem, or of router."""
 
     name: str
     description: str
     match: str
-    """Pattern to find in the identification of a modem (ATI, AT+CGMI, AT+CGMM), case ignored; empty for none."""
+    """Pattern to find in what the device says of itself (ATI, AT+CGMI, AT+CGMM; of a router /etc/os-release), case
+    ignored; empty for none."""
     init: tuple[str, ...]
     """Commands that are sent once after opening the port."""
     asks: tuple[Ask, ...]
     baud: int | None = None
+    kind: str = "modem"
+    """`modem`: AT commands at a port. `remote`: programs that a router runs."""
 
 
-def profiles() -> dict[str, Profile]:
-    """Return the bundled profiles by name."""
+def profiles(kind: str = "modem") -> dict[str, Profile]:
+    """Return the bundled profiles of a kind by name."""
     folder = resources.files("collectors") / "profiles"
     texts = [entry for entry in folder.iterdir() if entry.name.endswith(".toml")]
     read = [_profile(tomllib.loads(entry.read_text("utf-8")), entry.name) for entry in texts]
-    return {profile.name: profile for profile in sorted(read, key=lambda p: p.name)}
+    return {profile.name: profile for profile in sorted(read, key=lambda p: p.name) if profile.kind == kind}
 
 
-def chosen_profile(name: str) -> Profile:
+def chosen_profile(name: str, kind: str = "modem") -> Profile:
     """Return a bundled profile by name, or a profile of the user by the path of its file.
 
     Raises
@@ -60,7 +68,7 @@ def chosen_profile(name: str) -> Profile:
     InputError
         If there is no such profile, or the file is not a valid profile.
     """
-    bundled = profiles()
+    bundled = profiles(kind)
     if name in bundled:
         return bundled[name]
     path = Path(name)
@@ -78,13 +86,13 @@ def chosen_profile(name: str) -> Profile:
         ) from error
 
 
-def matching(identity: str) -> Profile:
-    """Return the profile that matches the identification of a modem; the generic profile if none does."""
-    bundled = profiles()
+def matching(identity: str, kind: str = "modem") -> Profile:
+    """Return the profile that matches what a device says of itself; the generic profile if none does."""
+    bundled = profiles(kind)
     for profile in bundled.values():
         if profile.match and re.search(profile.match, identity, re.IGNORECASE | re.DOTALL):
             return profile
-    return bundled[GENERIC]
+    return bundled[GENERIC if kind == "modem" else GENERIC_REMOTE]
 
 
 def _profile(data: Document, where: str) -> Profile:
@@ -94,14 +102,18 @@ def _profile(data: Document, where: str) -> Profile:
         raise InputError(
             f'{where}: a profile must have the key "name" and at least one [[ask]]; docs/collectors.md shows a profile'
         )
-    if any(not _COMMAND.fullmatch(command) for command in (*init, *(ask.command for ask in asks))):
-        raise InputError(f"{where}: a command must be one line of ASCII that begins with AT; change the command")
+    kind = str(data.get("kind", "modem"))
+    if kind not in _COMMANDS:
+        raise InputError(f'{where}: "kind" must be modem or remote; correct it')
+    form, rule = _COMMANDS[kind]
+    if any(not form.fullmatch(command) for command in (*init, *(ask.command for ask in asks))):
+        raise InputError(f"{where}: {rule}; change the command")
     match = str(data.get("match", ""))
     try:
         re.compile(match)
     except re.error as error:
         raise InputError(f'{where}: "match" must be a regular expression: {error}; correct the expression') from error
-    return Profile(data["name"], str(data.get("description", "")), match, init, asks, data.get("baud"))
+    return Profile(data["name"], str(data.get("description", "")), match, init, asks, data.get("baud"), kind)
 
 
 def _ask(row: Document, where: str) -> Ask:

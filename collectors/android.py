@@ -12,7 +12,7 @@ The log is JSON lines, times are those of this host's CLOCK_MONOTONIC. First a h
 - `answer`: what was asked (`of`), the two stamps around the answer, and its text `raw`; of the registry without
   Android's log of earlier events. `same` instead of `raw` means: the same text as the answer before of that name,
 - `event`: a line of logcat, with the time at which this host read it; the line begins with the phone's time,
-- `phone_clock`: the phone's CLOCK_REALTIME between two readings of this host's clock,
+- `remote_clock`: the phone's CLOCK_REALTIME between two readings of this host's clock,
 - `missed`: a round without an answer, and why; `clock`, each second, and `end`.
 """
 
@@ -277,7 +277,7 @@ class AndroidPhone:
             shell = self._shell or self._connect()
             due = [question for question in QUESTIONS if self._round % question.every == 0]
             if self._round % _CLOCK_ROUNDS == 0 and (reading := shell.clock(timeout_s=self._timeout_s)):
-                self._log.record("phone_clock", serial=self._serial, **reading)
+                self._log.record("remote_clock", host=self._serial, **reading)
             self._round += 1
             for question in due:
                 if self._stop.reason is None:

@@ -82,6 +82,16 @@ class Tool:
         return [*about, "--get-service-version-info"], [*about, "--nas-get-signal-info"]
 
 
+class PolledModem(Protocol):
+    """What `record` polls: a modem at a port, behind a tool, or of another machine."""
+
+    def ask_all(self) -> str | None:
+        """Ask the questions of a round; return the reason if there was no answer, else None."""
+
+    def listen(self, until_ns: int) -> bool:
+        """Wait until a time; return False if the collector must end."""
+
+
 class ToolModem:
     """A modem that a tool reads; it has the methods of a SerialModem.
 
@@ -361,7 +371,7 @@ def _answers(line: CommandPort) -> bool:
         return False
 
 
-def record(modem: SerialModem | ToolModem, log: ModemLog, stop: Stop, *, hz: float) -> None:
+def record(modem: PolledModem, log: ModemLog, stop: Stop, *, hz: float) -> None:
     """Poll the modem at the times of the schedule, until `stop` ends the run."""
     schedule = Schedule(hz=hz, poisson=False, start_ns=time.monotonic_ns())
     stop.on_set = partial(log.clock, at_once=True)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from multitracer.schemas.radio import APP_BYTES, PHONE_EVENTS, PHONE_STATE, POSITION, REMOTE_CLOCK
+from multitracer.schemas.radio import APP_BYTES, PHONE_EVENTS, PHONE_STATE, POSITION
 from multitracer.units import NS_PER_MS, NS_PER_S
 from parsers._format import Format, Match
-from parsers._text.collector_log import CollectorLog, Nowhere, Sparse, header_of, is_time
+from parsers._text.collector_log import CollectorLog, Nowhere, RemoteClocks, Sparse, header_of, is_time
 from parsers._text.lines import LogLines
 from parsers._text.times import decimal_ns, decimal_of, integer, noted
 from parsers.telephony_registry import RegistryDumps, radio_of
@@ -26,7 +26,7 @@ from parsers.telephony_registry import RegistryDumps, radio_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.tables import Array, Document, Table
+    from multitracer.tables import Document, Table
 
 _LONGEST_RAW = 1 << 20
 _MOST_SAID = 200
@@ -63,7 +63,7 @@ class _Log(CollectorLog):
         super().__init__(path, lines, name="android")
         self.dumps = RegistryDumps(lines)
         self.positions, self.states = Sparse(POSITION), Sparse(PHONE_STATE)
-        self.events, self.apps, self.clocks = Sparse(PHONE_EVENTS), Sparse(APP_BYTES), Sparse(REMOTE_CLOCK)
+        self.events, self.apps, self.clocks = Sparse(PHONE_EVENTS), Sparse(APP_BYTES), RemoteClocks()
         self.nowhere = Nowhere()
         self.phones: list[Document] = []
         self._serial = ""
@@ -80,7 +80,7 @@ class _Log(CollectorLog):
         record = self.record(text)
         if record is None:
             return
-        kinds = {"answer": self._answer, "event": self._event, "phone_clock": self._clock, "phone": self._phone}
+        kinds = {"answer": self._answer, "event": self._event, "remote_clock": self._clock, "phone": self._phone}
         use = kinds.get(str(record.get("kind")))
         if use is None or not use(record):
             self.lines.skip("not a record of this format")
@@ -185,13 +185,7 @@ class _Log(CollectorLog):
             return None
 
     def _clock(self, record: Document) -> bool:
-        before, remote, after = (record.get(name) for name in ("before_ns", "remote_ns", "after_ns"))
-        if not (is_time(before) and is_time(remote) and is_time(after) and before <= after):
-            return False
-        host = str(record.get("serial", ""))[:64]
-        stamps = {"time_ns": before, "until_ns": after, "remote_ns": remote}
-        self.clocks.append({**stamps, "host": host, "line": self.lines.number})
-        return True
+        return self.clocks.take(record, self.lines.number)
 
     def _phone(self, record: Document) -> bool:
         """Store a phone for the provenance; return whether the record is valid."""
@@ -216,10 +210,9 @@ class _Log(CollectorLog):
         table.provenance = noted(self.provenance() | {"phones": self.phones}, missing)
         return table
 
-    def placed(self, rows: Sparse, *names: str) -> Table:
-        """Return rows as a table, with the times `names` converted to wall-clock times."""
-        columns: dict[str, Array] = rows.columns()
-        return rows.table(self.provenance(), {name: self.pairs.place(columns[name]) for name in names})
+    def placed(self, rows: Sparse) -> Table:
+        """Return rows as a table, with their times as wall-clock times."""
+        return rows.table(self.provenance(), {"time_ns": self.pairs.place(rows.columns()["time_ns"])})
 
 
 def _middle(stamps: Document) -> int:
@@ -248,16 +241,10 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         If the first record is not this header.
     """
     log = _Log(path, LogLines(stream)).read()
-    rest = {
-        "position": (log.positions, ["time_ns"]),
-        "phone_state": (log.states, ["time_ns"]),
-        "phone_events": (log.events, ["time_ns"]),
-        "app_bytes": (log.apps, ["time_ns"]),
-        "remote_clock": (log.clocks, ["time_ns", "until_ns"]),
-    }
-    tables = {"radio": log.radio(), "gaps": log.gaps()}
+    rest = {"position": log.positions, "phone_state": log.states, "phone_events": log.events, "app_bytes": log.apps}
+    tables = {"radio": log.radio(), "gaps": log.gaps(), "remote_clock": log.clocks.table(log)}
     log.nowhere.note(log.lines)
-    return tables | {name: log.placed(rows, *times) for name, (rows, times) in rest.items()}
+    return tables | {name: log.placed(rows) for name, rows in rest.items()}
 
 
 FORMAT = Format(

@@ -13,7 +13,7 @@ import numpy as np
 from multitracer.protocols.modem.decode import UNSOLICITED, decode
 from multitracer.schemas.radio import RADIO
 from parsers._format import Format, Match
-from parsers._text.collector_log import CollectorLog, Sparse, header_of, is_time
+from parsers._text.collector_log import CollectorLog, RemoteClocks, Sparse, header_of, is_time
 from parsers._text.lines import LogLines
 from parsers._text.mapped_log import name_legs
 
@@ -31,6 +31,7 @@ class _Log(CollectorLog):
     def __init__(self, path: str, lines: LogLines) -> None:
         super().__init__(path, lines, name="modem")
         self.rows = Sparse(RADIO)
+        self.clocks = RemoteClocks()
         self.ports: list[dict[str, object]] = []
         self._says = ""
 
@@ -44,6 +45,8 @@ class _Log(CollectorLog):
             is_used = self._answer(record)
         elif kind == "unasked":
             is_used = self._radio(UNSOLICITED, record.get("raw"), record.get("at_ns"), record.get("at_ns"))
+        elif kind == "remote_clock":
+            is_used = self.clocks.take(record, self.lines.number)
         else:
             is_used = self._port(record) if kind in ("port", "modem") else False
         if not is_used:
@@ -101,7 +104,7 @@ def sniff(head: bytes) -> Match:
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
-    """Return the tables `radio` and `gaps`.
+    """Return the tables `radio` and `gaps`; of a modem behind ssh also `remote_clock`.
 
     Raises
     ------
@@ -109,7 +112,8 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         If the first record is not this header.
     """
     log = _Log(path, LogLines(stream)).read()
-    return {"radio": log.radio(), "gaps": log.gaps()}
+    clocks = log.clocks.table(log)
+    return {"radio": log.radio(), "gaps": log.gaps(), **({clocks.schema.name: clocks} if len(clocks) else {})}
 
 
 FORMAT = Format(

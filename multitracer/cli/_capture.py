@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -33,17 +34,18 @@ _INSTEAD = {"sniffer": "tcpdump"}
 """Fallback collectors, by the name of the better collector that does not work."""
 _LINK_TYPES = ("EN10MB", "LINUX_SLL2", "RAW")
 """Link types of one interface, of all, and of a tunnel; a filter may be valid for only one of them."""
+_NO_FOLDER = re.compile(r"[^A-Za-z0-9.-]")
 _QUIC = "tcpdump-udp"
 """Name of the second capture, of QUIC: its headers are longer than those of TCP, and it has a file of its own."""
 _ONLY_QUIC = ("--filter=udp port 443", "--snap=192")
 _PORTS = ("modem", "gps", "signalling")
 """Collectors that have an option for their port."""
-_ONLY_GIVEN = {"signalling": "signalling", "android": "phone"}
+_ONLY_GIVEN = {"signalling": "signalling", "android": "phone", "remote": "remote"}
 """Collectors that run only if the option with their port or phone is given: they record what is somebody's own."""
 _TYPES = {
     "role": str, "interface": str, "expression": str, "duration": float, "wanted": list, "unwanted": list,
-    "modem": str, "gps": str, "signalling": str, "phone": list, "adb": str, "clap": str, "clap_every": float,
-    "label": list, "ready": float, "tail": float,
+    "modem": str, "gps": str, "signalling": str, "phone": list, "adb": str, "remote": list, "clap": str,
+    "clap_every": float, "label": list, "ready": float, "tail": float,
 }  # fmt: skip
 _IN_FILE = {"filter": "expression", "with": "wanted", "without": "unwanted", "labels": "label"}
 """Option names by the keys of a declared session, where they differ."""
@@ -166,7 +168,7 @@ def _sources(options: Options) -> Iterator[PlannedCollector]:
     for name in wanted:
         if _is_not_given(name, options):
             option = _ONLY_GIVEN[name]
-            what = "SERIAL" if option == "phone" else "PORT"
+            what = {"phone": "SERIAL", "remote": "HOST"}.get(option, "PORT")
             raise InputError(f"{name}: this collector needs to know which; add --{option} {what}")
     names = _names(options)
     working = dict(_working([known[name] for name in names], options, insisted=bool(wanted)))
@@ -265,15 +267,31 @@ def planned(collector: Collector, more: tuple[str, ...], options: Options) -> It
     name = collector.name
     stem, notes = _STEMS.get(name, name), name in _WITH_NOTES
     packets = collector.layer == "packet"
-    source = PlannedCollector(name, stem, collector.suffix, more, notes, packets, collector.module)
+    source = PlannedCollector(name, stem, collector.suffix, more, notes, packets, module=collector.module)
     if name == "tcpdump" and "expression" not in options:
         yield replace(source, name=_QUIC, stem="udp", options=(*more, *_ONLY_QUIC), module="collectors.tcpdump")
     phones = list(dict.fromkeys(options.get("phone", ()))) if name == "android" else []
     for number, serial in enumerate(phones):
         suffix = f"-{number + 1}" if len(phones) > 1 else ""
         yield replace(source, name=f"{name}{suffix}", stem=f"{stem}{suffix}", options=(*more, "--serial", serial))
-    if not phones:
+    routers = list(dict.fromkeys(options.get("remote", ()))) if name == "remote" else []
+    for number, router in enumerate(routers):
+        yield from _of_router(source, router, f"-{number + 1}" if len(routers) > 1 else "")
+    if not phones and not routers:
         yield source
+
+
+def _of_router(source: PlannedCollector, text: str, suffix: str) -> Iterator[PlannedCollector]:
+    """Yield the two collectors of HOST[:PROFILE]: its modem and clock, and its packets."""
+    to, _, profile = text.partition(":")
+    host = _NO_FOLDER.sub("_", to.rpartition("@")[2])
+    if not host.strip("._-"):
+        raise InputError(f"--remote {text}: this is no host; give HOST or USER@HOST, and :PROFILE if you like")
+    options = ("--to", to, "--host", host)
+    more = ("--profile", profile) if profile else ()
+    yield replace(source, name=f"remote{suffix}", stem=f"remote{suffix}", options=(*options, *more))
+    packets = replace(source, name=f"remote-packets{suffix}", stem="tcp", suffix=".pcap", packets=True, host=host)
+    yield replace(packets, options=(*options, "--packets"), module="collectors.remote")
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -81,6 +81,10 @@ if TYPE_CHECKING:
     help="Record this Android phone through adb; `any` is the only one that is connected. Repeatable.",
 )  # fmt: skip
 @click.option("--adb", metavar="PATH", help="The program adb. Default: that of PATH.")
+@click.option(
+    "--remote", multiple=True, metavar="USER@HOST[:PROFILE]",
+    help="Record this router or machine through ssh: modem, clock, packets. Repeatable.",
+)  # fmt: skip
 @click.option("--clap", metavar="HOST:PORT", help="Send sync probes to this address of the other endpoint (HOST:PORT).")
 @click.option(
     "--clap-every",

@@ -114,6 +114,14 @@ class SessionFolder:
         self._finish()
         os.close(self._lock)
 
+    def folder_of(self, host: str) -> Path:
+        """Return the folder of a host, which is made if it is not there; of this one if `host` is empty."""
+        if not host:
+            return self.host
+        self._manifest.host(host)
+        (self.folder / host).mkdir(exist_ok=True)
+        return self.folder / host
+
     def expect(self, host: str, **facts: object) -> None:
         """Add a second host whose data this machine also records.
 

@@ -34,6 +34,8 @@ class PlannedCollector:
     """Whether the collector writes its own messages to a second log (`--notes`)."""
     packets: bool = False
     """Whether it captures packets."""
+    host: str = ""
+    """Host whose logs these are, and its folder in the session; empty for the host that records."""
     module: str = ""
     """Module that `python -m` runs; by default MultiTracer's collector of that name."""
 

@@ -224,7 +224,7 @@ class Supervisor:
         self._plan = plan
         self._folder = folder
         self._view = view
-        self._children = [CollectorProcess(source, folder.host) for source in plan.sources]
+        self._children = [CollectorProcess(source, folder.folder_of(source.host)) for source in plan.sources]
         self._watchers = [Watcher(child) for child in self._children]
         self._disk = Disk(folder.folder)
         self._status = RecordingStatus()

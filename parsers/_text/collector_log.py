@@ -10,7 +10,7 @@ import numpy as np
 
 from multitracer.errors import FormatError
 from multitracer.protocols.position import Dates
-from multitracer.schemas.radio import GAPS, POSITION
+from multitracer.schemas.radio import GAPS, POSITION, REMOTE_CLOCK
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.words import count
 from parsers._text.times import Rows, parsed_json
@@ -138,6 +138,28 @@ class Sparse:
     def table(self, provenance: Mapping[str, object], columns: Mapping[str, Array] | None = None) -> Table:
         """Return the table in order of time; `columns` replace collected columns of the same name."""
         return self._rows.table(provenance, columns)
+
+
+class RemoteClocks:
+    """Rows of REMOTE_CLOCK: another machine's clock, between two readings of the log's clock."""
+
+    def __init__(self) -> None:
+        self._rows = Sparse(REMOTE_CLOCK)
+
+    def take(self, record: Mapping[str, object], line: int) -> bool:
+        """Add a record; return whether it is valid."""
+        before, remote, after = (record.get(name) for name in ("before_ns", "remote_ns", "after_ns"))
+        if not (is_time(before) and is_time(remote) and is_time(after)) or before > after:
+            return False
+        stamps = {"time_ns": before, "until_ns": after, "remote_ns": remote}
+        self._rows.append({**stamps, "host": str(record.get("host", ""))[:_LONGEST_REASON], "line": line})
+        return True
+
+    def table(self, log: CollectorLog) -> Table:
+        """Return the readings, with this host's times as wall-clock times."""
+        columns = self._rows.columns()
+        placed = {name: log.pairs.place(columns[name]) for name in ("time_ns", "until_ns")}
+        return self._rows.table(log.provenance(), placed)
 
 
 class Nowhere:

@@ -174,7 +174,7 @@ def test_radio_place_and_state_of_the_phone_are_in_columns(tools: Tools, tmp_pat
 def test_difference_of_the_clocks_is_inside_each_bracket(tools: Tools, tmp_path: Path) -> None:
     log = tmp_path / "android.jsonl"
     with plugged(tools) as phone, running("android", log, "--serial", phone.serial, "--hz", HZ) as child:
-        until(lambda: len(records(log, "phone_clock")) > 3)
+        until(lambda: len(records(log, "remote_clock")) > 3)
         assert end(child) == 0
     clock = tables(log)["remote_clock"]
     ahead = clock["remote_ns"] - CLOCK_AHEAD_NS

@@ -227,7 +227,7 @@ def _phone() -> bytes:
     return _lines([
         {"kind": "header", "format": "multitracer-android", "version": 1, "clock": "CLOCK_MONOTONIC"},
         {"kind": "clock", **read}, {"kind": "phone", "at_ns": 7, "state": "opened", "serial": "x", "says": "y"},
-        {"kind": "phone_clock", "serial": "x", "before_ns": 5, "remote_ns": _NOW_NS, "after_ns": 9},
+        {"kind": "remote_clock", "host": "x", "before_ns": 5, "remote_ns": _NOW_NS, "after_ns": 9},
         *answers, {"kind": "answer", "of": "registry", **stamps, "same": True},
         {"kind": "event", "at_ns": 9, "raw": phone.EVENT},
         {"kind": "missed", "count": 1, "since_ns": 5, "until_ns": 9, "why": "unplugged"},

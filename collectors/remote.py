@@ -1,0 +1,251 @@
+"""Reads a router or another machine through ssh: its modem by the tools that it has, its clock, and its packets.
+
+OpenSSH's own client runs with the user's keys and configuration, and asks for no password. The commands come from a
+profile (collectors/profiles, `kind = "remote"`), which is found by what the machine says of itself; all run in one
+shell there. A command that is refused three times is sent thirty times less often. A machine that cannot be reached
+does not end the recording: the time without an answer is a gap with its reason.
+
+The log has the format of `collectors.modem`, with one record more: `remote_clock`, the machine's CLOCK_REALTIME between
+two readings of this host's CLOCK_MONOTONIC. With `--packets` the machine's tcpdump runs instead, without the packets
+of our own ssh, and its file goes to `-o`; that run ends when the connection does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+from collectors._collector import Collector
+from collectors._log import Log
+from collectors._options import header, parser, rate_hz, run
+from collectors._profiles import chosen_profile, matching, profiles
+from collectors._ready import ready
+from collectors._shell import Shell, ShellEndedError
+from collectors._stop import Stop
+from collectors.modem import ModemLog, record
+from multitracer.errors import CollectorError, InputError, PreflightError
+from multitracer.protocols.modem.conversation import CommandAnswer
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from collectors._profiles import Ask, Profile
+
+_TARGET = re.compile(r"[A-Za-z0-9_][\w.@%:\[\]-]{0,200}")
+"""Names that ssh takes for a host, with or without a user: none begins as an option does."""
+_OPTIONS = ("-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5",
+            "-o", "ServerAliveCountMax=2")  # fmt: skip
+_IDENTIFY = "cat /etc/openwrt_release /etc/os-release /etc/version 2>/dev/null; uname -a"
+_MOST_IDENTITY = 500
+_REFUSALS = 3
+_SELDOM = 30
+_CLOCK_ROUNDS = 5
+_RETRY_NS = 5 * NS_PER_S
+_LOOK_NS = NS_PER_S // 5
+_CAPTURE = (
+    "set -- $SSH_CONNECTION; exec tcpdump -i {interface} -s {snap} -n -U -w - "
+    '"(tcp or udp port 443) and not (host $1 and tcp port $4)"'
+)
+"""tcpdump of the other machine, without our own connection: SSH_CONNECTION has both its addresses and ports."""
+_INTERFACE = re.compile(r"[A-Za-z0-9][\w.-]{0,30}")
+_REASONS = (
+    ("permission denied", "not permitted"), ("host key verification failed", "unknown host key"),
+    ("could not resolve", "unknown name"), ("refused", "refused"), ("timed out", "unreachable"),
+    ("no route", "unreachable"), ("unreachable", "unreachable"), ("closed", "connection lost"),
+    ("reset", "connection lost"), ("broken pipe", "connection lost"), ("not responding", "connection lost"),
+)  # fmt: skip
+"""Reason of a gap, by what ssh writes."""
+
+
+def reason_of(words: str) -> str:
+    """Return the reason of a gap for the last words of ssh."""
+    return next((reason for part, reason in _REASONS if part in words.lower()), words[:60])
+
+
+class RemoteModem:
+    """The modem of a machine behind ssh; it has the methods of a SerialModem.
+
+    Parameters
+    ----------
+    program : list of str
+        ssh, its options, and the machine.
+    host : str
+        Name of the machine in the session.
+    profile : Profile, optional
+        The commands; by default found by what the machine says of itself.
+    log, stop
+        The log, and the condition that ends the run.
+    """
+
+    def __init__(self, program: list[str], *, host: str, profile: Profile | None, log: ModemLog, stop: Stop) -> None:
+        self._program = program
+        self._host = host
+        self._given = profile
+        self._log = log
+        self._stop = stop
+        self._shell: Shell | None = None
+        self._profile: Profile | None = None
+        self._refused: dict[str, int] = {}
+        self._round = 0
+        self._retry_ns = 0
+        self._why = ""
+
+    def ask_all(self) -> str | None:
+        """Run the commands of this round; return the reason if there was no answer, else None."""
+        if self._shell is None and time.monotonic_ns() < self._retry_ns:
+            return self._why
+        try:
+            shell = self._shell or self._connect()
+            return self._ask_due(shell)
+        except ShellEndedError as error:
+            self.close()
+            self._why = reason_of(error.why)
+            self._retry_ns = time.monotonic_ns() + _RETRY_NS
+            if self._stop.reason is None:
+                self._log.port("lost", self._program[-2], why=self._why)
+            return self._why
+
+    def listen(self, until_ns: int) -> bool:
+        """Wait until a time; return False if the collector must end."""
+        return self._stop.wait(until_ns)
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._shell is not None:
+            self._shell.close()
+        self._shell = None
+
+    def _connect(self) -> Shell:
+        """Return a shell on the machine, whose profile is known then."""
+        self._shell = shell = Shell(self._program, self._stop)
+        identity = " ".join(shell.ask(_IDENTIFY, timeout_s=15.0).raw.decode("utf-8", "replace").split())
+        self._profile = self._given or matching(identity, "remote")
+        self._refused, self._round = {}, 0
+        self._log.port("opened", self._program[-2])
+        facts = {"port": self._program[-2], "says": identity[:_MOST_IDENTITY], "profile": self._profile.name}
+        self._log.record("modem", at_ns=time.monotonic_ns(), **facts)
+        return shell
+
+    def _ask_due(self, shell: Shell) -> str | None:
+        assert self._profile is not None
+        if self._round % _CLOCK_ROUNDS == 0 and (reading := shell.clock(timeout_s=5.0)):
+            self._log.record("remote_clock", host=self._host, **reading)
+        due = [ask for ask in self._profile.asks if self._round % self._every(ask) == 0]
+        self._round += 1
+        has_answer = False
+        for ask in due:
+            if self._stop.reason is not None:
+                return None
+            answer = shell.ask(ask.command, timeout_s=ask.timeout_s)
+            result = "OK" if answer.status == 0 else f"exit {answer.status}"
+            self._refused[ask.command] = 0 if answer.status == 0 else self._refused.get(ask.command, 0) + 1
+            has_answer |= answer.status == 0
+            stamps = (answer.asked_ns, answer.answered_ns)
+            self._log.answer(CommandAnswer(ask.command, answer.raw, result, *stamps, answer.lost_bytes))
+        ready()
+        return None if has_answer or not due else "tool failed"
+
+    def _every(self, ask: Ask) -> int:
+        return ask.every if self._refused.get(ask.command, 0) < _REFUSALS else _SELDOM * ask.every
+
+
+def capture(program: list[str], chosen: argparse.Namespace, stop: Stop) -> None:
+    """Write what the machine's tcpdump captures to `-o`, until stopped.
+
+    Raises
+    ------
+    CollectorError
+        If the connection or tcpdump ends by itself.
+    """
+    if not _INTERFACE.fullmatch(chosen.interface):
+        raise InputError(f"--interface {chosen.interface}: this is no name of an interface; correct it")
+    command = _CAPTURE.format(interface=chosen.interface, snap=chosen.snap)
+    with Log(chosen.output):  # created here: an existing file is never overwritten
+        pass
+    with open(chosen.output, "ab") as file:  # noqa: PTH123  # of a path that may be a pipe
+        child = subprocess.Popen(
+            [*program[:-1], command], stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.PIPE, process_group=0
+        )
+    try:
+        while stop.wait(time.monotonic_ns() + _LOOK_NS):
+            if os.stat(chosen.output).st_size:  # noqa: PTH116
+                ready()
+            if child.poll() is not None:
+                assert child.stderr is not None
+                words = child.stderr.read(1 << 16).decode("utf-8", "replace").strip().splitlines()
+                raise CollectorError(f"{program[-2]}: the capture ended: {words[-1][:200] if words else 'no reason'}")
+    finally:
+        child.terminate()
+        child.wait()
+        if not os.stat(chosen.output).st_size:  # noqa: PTH116
+            chosen.output.unlink()  # not even the header of a capture came
+        if child.stderr is not None:
+            child.stderr.close()
+
+
+def _options(argv: Sequence[str]) -> argparse.Namespace:
+    options = parser(__doc__, traffic=False)
+    options.add_argument("--to", required=True, metavar="HOST", help="the machine, as ssh takes it: root@192.168.1.1")
+    options.add_argument("--ssh", default="ssh", metavar="PATH", help="the program ssh; default: that of PATH")
+    options.add_argument("--host", default="", metavar="NAME", help="its name in the session; default: its address")
+    options.add_argument("--hz", type=rate_hz, default=1.0, help="number of rounds per second; default 1")
+    known = ", ".join(profiles("remote"))
+    options.add_argument("--profile", help=f"profile of the machine: {known}, or a .toml file; default: detected")
+    options.add_argument("--packets", action="store_true", help="capture packets there, instead of reading the modem")
+    options.add_argument("--interface", default="any", help="with --packets: interface to capture on; default: any")
+    options.add_argument("--snap", type=int, default=192, help="with --packets: bytes of each packet; default 192")
+    return options.parse_args(argv)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Record until stopped."""
+    chosen = _options(argv)
+    if not _TARGET.fullmatch(chosen.to):
+        raise InputError(f"--to {chosen.to}: this is no host for ssh; give HOST or USER@HOST")
+    check_ssh(chosen.ssh)
+    program = [chosen.ssh, *_OPTIONS, "--", chosen.to, "sh"]
+    stopping = Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags)
+    if chosen.packets:
+        if chosen.output is None:
+            raise InputError("remote: no output file was given; give -o FILE with --packets")
+        with stopping as stop:
+            capture(program, chosen, stop)
+        return
+    profile = chosen_profile(chosen.profile, "remote") if chosen.profile else None
+    with stopping as stop, Log(chosen.output) as log:
+        log.record(**header("multitracer-modem", chosen, hz=chosen.hz, devices=[chosen.to], tool="ssh"))
+        stop.on_tag = log.sync_probe
+        modem_log = ModemLog(log)
+        modem_log.clock()
+        modem = RemoteModem(
+            program, host=chosen.host or chosen.to.rpartition("@")[2], profile=profile, log=modem_log, stop=stop
+        )
+        try:
+            record(modem, modem_log, stop, hz=chosen.hz)
+        finally:
+            modem.close()
+
+
+def check_ssh(ssh: str = "ssh") -> None:
+    """Raise PreflightError if the program is not there."""
+    if shutil.which(ssh) is None:
+        raise PreflightError(f"{ssh}: not installed; run `apt install openssh-client`")
+
+
+COLLECTOR = Collector(
+    name="remote",
+    layer="radio",
+    description="a router or another machine through ssh: its modem, its clock, its packets",
+    log_format="modem",
+    suffix=".jsonl",
+    check=check_ssh,
+)
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,165 @@
+"""The collector remote: OpenSSH's client and server, and a router whose tools are scripts with recorded output."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import multitracer as mt
+import parsers
+from tests.cli.program import ENVIRONMENT
+from tests.cli.program import run as program
+from tests.collectors.running import end, records, run, running, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
+
+AHEAD_NS = -4_500_000_000
+UQMI = '{\n\t"type": "lte",\n\t"rssi": -63,\n\t"rsrq": -11,\n\t"rsrp": -93,\n\t"snr": 15.2\n}\n'
+SCRIPTS = {
+    "uqmi": "exec cat {folder}/uqmi.txt",
+    "ubus": "exit 4",
+    "date": f"/bin/date +%s%N | {{ read ns; echo $((ns + {AHEAD_NS})); }}",
+}
+
+
+class Router:
+    """An sshd on a port of loopback, whose shell finds the scripts of a folder first."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port: int = free.getsockname()[1]
+        for name, script in SCRIPTS.items():
+            (folder / name).write_text(f"#!/bin/sh\n{script}\n".replace("{folder}", str(folder)))
+            (folder / name).chmod(0o755)
+        (folder / "uqmi.txt").write_text(UQMI)
+        for name in ("host", "user"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+        (folder / "allowed").write_text((folder / "user.pub").read_text())
+        self.ssh = folder / "ssh"
+        options = (f"-p {self.port} -i {folder}/user -o UserKnownHostsFile={folder}/known "
+                   "-o StrictHostKeyChecking=accept-new -o IdentitiesOnly=yes -F none")  # fmt: skip
+        self.ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} {options} "$@"\n')
+        self.ssh.chmod(0o755)
+        self._sshd: subprocess.Popen[bytes] | None = None
+
+    def plug(self) -> None:
+        """Start the server."""
+        Path("/run/sshd").mkdir(exist_ok=True)
+        options = {
+            "Port": self.port, "ListenAddress": "127.0.0.1", "HostKey": self.folder / "host", "UsePAM": "no",
+            "AuthorizedKeysFile": self.folder / "allowed", "StrictModes": "no", "PidFile": "none",
+            "PermitRootLogin": "yes", "SetEnv": f"PATH={self.folder}:{os.environ['PATH']}", "PrintMotd": "no",
+        }  # fmt: skip
+        words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+        argv = [SSHD, "-D", "-e", "-f", "/dev/null", *words]
+        self._sshd = subprocess.Popen(argv, stderr=subprocess.DEVNULL, process_group=0)
+        until(self._answers)
+
+    def unplug(self) -> None:
+        """End the server, and the sessions that it has."""
+        if self._sshd is not None:
+            children = Path(f"/proc/{self._sshd.pid}/task/{self._sshd.pid}/children").read_text().split()
+            for pid in (*children, self._sshd.pid):
+                subprocess.run(["kill", "-9", str(pid)], check=False, stderr=subprocess.DEVNULL)
+            self._sshd.wait()
+            self._sshd = None
+
+    def _answers(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+@pytest.fixture
+def router(tmp_path: Path) -> Iterator[Router]:
+    folder = tmp_path / "router"
+    folder.mkdir(mode=0o700)
+    made = Router(folder)
+    made.plug()
+    yield made
+    made.unplug()
+
+
+def options_of(router: Router) -> tuple[object, ...]:
+    return ("--to", "root@127.0.0.1", "--ssh", router.ssh, "--profile", "openwrt", "--hz", 10)
+
+
+def test_modem_and_clock_of_a_router_are_in_the_tables(router: Router, tmp_path: Path) -> None:
+    log = tmp_path / "remote.jsonl"
+    with running("remote", log, *options_of(router)) as child:
+        until(lambda: len(records(log, "answer")) > 8)
+        assert end(child) == 0
+    form, tables = parsers.read(log)
+    assert form.name == "modem"
+    assert isinstance(tables, dict)
+    radio = tables["radio"]
+    assert set(radio["rsrp_dbm"].tolist()) == {-93.0}
+    assert (radio["asked_ns"] < radio["answered_ns"]).all()
+    clock = tables["remote_clock"]
+    true_ns = clock["remote_ns"] - AHEAD_NS
+    assert len(clock)
+    assert ((clock["time_ns"] <= true_ns) & (true_ns <= clock["until_ns"])).all()
+    refused = [r for r in records(log, "answer") if r["command"].startswith("ubus")]
+    assert {r["result"] for r in refused} == {"exit 4"}
+
+
+def test_router_that_goes_and_comes_is_a_gap_with_its_reason(router: Router, tmp_path: Path) -> None:
+    log = tmp_path / "remote.jsonl"
+    with running("remote", log, *options_of(router)) as child:
+        until(lambda: len(records(log, "answer")) > 3)
+        router.unplug()
+        until(lambda: records(log, "missed"))
+        router.plug()
+        until(lambda: len([r for r in records(log, "port") if r["state"] == "opened"]) == 2)
+        assert end(child) == 0
+    _, tables = parsers.read(log)
+    assert isinstance(tables, dict)
+    assert set(tables["gaps"]["reason"].tolist()) <= {"connection lost", "refused", "ended"}
+
+
+def test_router_that_knows_not_the_key_is_a_gap_with_that_reason(router: Router, tmp_path: Path) -> None:
+    (router.folder / "allowed").write_text("")
+    log = tmp_path / "remote.jsonl"
+    done = run("remote", *options_of(router), "-o", log, "--duration", 3)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {r["why"] for r in records(log, "missed")} == {"not permitted"}
+
+
+@pytest.mark.parametrize("host", ["-oProxyCommand=touch x", "a b", "", "$(id)", "x;id"])
+def test_host_that_could_be_an_option_or_a_command_is_refused(host: str, tmp_path: Path) -> None:
+    done = run("remote", f"--to={host}", "-o", tmp_path / "log.jsonl")
+    assert done.returncode == 1
+    assert "this is no host for ssh" in done.stderr
+    assert not (tmp_path / "log.jsonl").exists()
+
+
+def test_capture_has_the_packets_of_the_router_in_a_host_of_its_own(router: Router, tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    script = ("import socket; s = socket.create_server(('127.0.0.1', 0)); "
+              "c = socket.create_connection(s.getsockname()); a, _ = s.accept(); a.sendall(b'x' * 90_000); a.close(); "
+              "print(len(c.makefile('rb').read()))")  # fmt: skip
+    environment = {**ENVIRONMENT, **os.environ, "PATH": f"{router.folder}/bin:{os.environ['PATH']}"}
+    (router.folder / "bin").mkdir()
+    (router.folder / "bin" / "ssh").symlink_to(router.ssh)
+    options = ("--remote", "root@127.0.0.1:openwrt", "--with", "remote", "--with", "tcpdump", "--with", "host_clock")
+    program("capture", "-o", folder, "-i", "lo", *options, "--ready", "15", "--plain", "--",
+            sys.executable, "-c", script, env=environment)  # fmt: skip
+    captured = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.pcap"))
+    assert captured == ["127.0.0.1/tcp-0.pcap", "mobile/tcp-0.pcap", "mobile/udp-0.pcap"]
+    session = mt.open(folder)
+    captured_at = session.connections.query("syn_seen").groupby(["sport", "dport"])["host"].agg(set)
+    assert {"127.0.0.1", "mobile"} in captured_at.tolist(), "both captured the transfer"
+    assert not any("127.0.0.1" in hosts for (_, port), hosts in captured_at.items() if port == router.port)
+    rows = session.align().edges
+    ours = rows[rows["method"] == "remote clock between two readings"]
+    assert (abs(ours["offset_ns"] - -AHEAD_NS) <= ours["uncertainty_ns"]).all()
