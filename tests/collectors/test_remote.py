@@ -35,10 +35,12 @@ SCRIPTS = {
 class Router:
     """An sshd on a port of loopback, whose shell finds the scripts of a folder first."""
 
+    port: int
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port: int = free.getsockname()[1]
+            self.port = free.getsockname()[1]
         for name, script in SCRIPTS.items():
             (folder / name).write_text(f"#!/bin/sh\n{script}\n".replace("{folder}", str(folder)))
             (folder / name).chmod(0o755)
@@ -157,9 +159,12 @@ def test_capture_has_the_packets_of_the_router_in_a_host_of_its_own(router: Rout
     captured = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.pcap"))
     assert captured == ["127.0.0.1/tcp-0.pcap", "mobile/tcp-0.pcap", "mobile/udp-0.pcap"]
     session = mt.open(folder)
-    captured_at = session.connections.query("syn_seen").groupby(["sport", "dport"])["host"].agg(set)
-    assert {"127.0.0.1", "mobile"} in captured_at.tolist(), "both captured the transfer"
-    assert not any("127.0.0.1" in hosts for (_, port), hosts in captured_at.items() if port == router.port)
+    started = session.connections.query("syn_seen")
+    hosts: dict[tuple[int, int], set[str]] = {}
+    for host, *ports in zip(started["host"], started["sport"], started["dport"], strict=True):
+        hosts.setdefault((ports[0], ports[1]), set()).add(host)
+    assert {"127.0.0.1", "mobile"} in hosts.values(), "both captured the transfer"
+    assert not any("127.0.0.1" in at for (_, port), at in hosts.items() if port == router.port)
     rows = session.align().edges
     ours = rows[rows["method"] == "remote clock between two readings"]
     assert (abs(ours["offset_ns"] - -AHEAD_NS) <= ours["uncertainty_ns"]).all()
