@@ -163,6 +163,7 @@ _SHOWN = (
     "ca_state", "retransmits", "backoff", "rto", "rtt", "rttvar", "min_rtt", "snd_mss", "snd_cwnd",
     "snd_ssthresh", "snd_wnd", "unacked", "sacked", "lost", "retrans", "total_retrans", "total_rto",
     "bytes_sent", "bytes_acked", "bytes_retrans", "notsent_bytes", "delivery_rate", "app_limited",
+    "bytes_received", "rcv_rtt",
 )  # fmt: skip
 
 

@@ -45,6 +45,8 @@ _NO_ID = 0xFFFF_FFFF
 class Role(StrEnum):
     """The role of a host in the recording."""
 
+    MOBILE = "mobile"
+    FIXED = "fixed"
     SENDER = "sender"
     RECEIVER = "receiver"
     CLIENT = "client"

@@ -18,6 +18,7 @@ import numpy as np
 import parsers
 from multitracer.anonymize.pseudonyms import anonymous
 from multitracer.errors import FormatError, MultiTracerError
+from multitracer.manifest import Role
 from multitracer.protocols.gsmtap import GsmtapType
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlp import is_information
@@ -178,7 +179,7 @@ def in_document(value: Json, pseudonyms: Pseudonyms) -> Json:
 
 
 def _member(key: str, value: Json, pseudonyms: Pseudonyms) -> Json:
-    if key in ("host", "node") and isinstance(value, str) and value not in ("mobile", "fixed"):
+    if key in ("host", "node") and isinstance(value, str) and value not in [*Role]:
         return pseudonyms.name(value, kind="host")
     if key == "command" and isinstance(value, list):
         return [word for word in value if str(word).startswith("collectors.")]

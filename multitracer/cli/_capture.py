@@ -17,6 +17,7 @@ from collectors import collectors, installed
 from collectors.android import check_adb
 from multitracer.cli._messages import warn
 from multitracer.errors import InputError, PreflightError
+from multitracer.manifest import Role
 from multitracer.recorder.plan import SYNC_PROBE_PORT, PlannedCollector, RecordingPlan
 from multitracer.units import NS_PER_S
 
@@ -32,6 +33,8 @@ _STEMS = {"tcpdump": "tcp", "sniffer": "tcp", "tcp_info": "tcp_state", "modem": 
 _WITH_NOTES = frozenset({"tcpdump", "sniffer", "signalling"})
 _INSTEAD = {"sniffer": "tcpdump"}
 """Fallback collectors, by the name of the better collector that does not work."""
+_FIXED_SIDE = ("fixed", "server")
+"""Roles at the far side of the radio link; a sender or receiver is taken for the phone."""
 _LINK_TYPES = ("EN10MB", "LINUX_SLL2", "RAW")
 """Link types of one interface, of all, and of a tunnel; a filter may be valid for only one of them."""
 _NO_FOLDER = re.compile(r"[^A-Za-z0-9.-]")
@@ -83,7 +86,7 @@ def plan_of(
     _check_packets(options.get("interface", "any"), options.get("expression", ""))
     duration = options.get("duration")
     return RecordingPlan(
-        role=options.get("role", "mobile"),
+        role=Role(options.get("role", Role.MOBILE)),
         sources=tuple(_sources(options)),
         duration_ns=None if duration is None else round(duration * NS_PER_S),
         command=command,
@@ -112,8 +115,8 @@ def _declared(path: Path) -> Options:
             known = ", ".join(sorted({*_TYPES, *_IN_FILE} - set(_IN_FILE.values())))
             raise InputError(f'{path}: unknown key "{key}"; the valid keys are {known}')
         options[key] = _typed(path, key, value)
-    if options.get("role", "mobile") not in ("mobile", "fixed"):
-        raise InputError(f'{path}: "role" must be "mobile" or "fixed", but is {options["role"]!r}')
+    if options.get("role", Role.MOBILE) not in [*Role]:
+        raise InputError(f'{path}: "role" must be one of {", ".join(Role)}, but is {options["role"]!r}')
     return options
 
 
@@ -258,7 +261,7 @@ def _options_of(name: str, options: Options) -> tuple[str, ...]:
     elif name == "host_clock":
         words = ["--host", options.get("role", "mobile")]
     elif name == "rlp":
-        words = ["--side", options.get("role", "mobile")]
+        words = ["--side", "fixed" if options.get("role") in _FIXED_SIDE else "mobile"]
     return tuple(words)
 
 

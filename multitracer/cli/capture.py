@@ -10,6 +10,7 @@ import click
 
 from multitracer.cli._options import FiniteRange, common_options, examples
 from multitracer.errors import InputError
+from multitracer.manifest import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,9 +36,7 @@ if TYPE_CHECKING:
     "-o", "--output", "folder", required=True, metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path), help="Session folder to create; must be new or empty.",
 )  # fmt: skip
-@click.option(
-    "--role", type=click.Choice(["mobile", "fixed"]), help="Role of this machine in the measurement. Default: mobile."
-)
+@click.option("--role", type=click.Choice([*Role]), help="Role of this machine in the measurement. Default: mobile.")
 @click.option(
     "-i", "--interface", metavar="IFACE", help='Network interface to capture on. Default: "any" (all interfaces).'
 )

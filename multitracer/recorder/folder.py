@@ -61,6 +61,7 @@ class SessionFolder:
             variables=Variables.of(dict(plan.variables)),
             more={"multitracer": __version__},
         )
+        self._manifest.host(plan.role).role = plan.role
         self._manifest.host(plan.role).add(_facts())
         self._earlier = list(self._manifest.collectors)
         try:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from multitracer.errors import InputError
+from multitracer.manifest import Role
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Document
 
-Role = Literal["mobile", "fixed"]
 SYNC_PROBE_PORT = 9009
 """UDP port of the sync probes; the packet collectors capture it."""
 
@@ -56,7 +56,8 @@ class PlannedCollector:
 class RecordingPlan:
     """One recording at one host."""
 
-    role: Role = "mobile"
+    role: Role = Role.MOBILE
+    """Role of this host, and the name of its folder."""
     sources: tuple[PlannedCollector, ...] = ()
     duration_ns: int | None = None
     command: tuple[str, ...] = ()

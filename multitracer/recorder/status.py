@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from multitracer.units import NS_PER_S
+from multitracer.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 
 Record = dict[str, Any]
+_SEVERAL = re.compile(r"-(udp|\d+)$")
+"""End of the name of a second collector of the same kind: of a second phone, of other packets."""
 
 
 @dataclass(slots=True)
@@ -42,7 +46,7 @@ class Newest:
 
 def values_of(name: str, records: Sequence[Record]) -> Newest:
     """Return the newest values of a collector; empty if this module does not know the collector."""
-    reader = _BY_COLLECTOR.get(name)
+    reader = _BY_COLLECTOR.get(_SEVERAL.sub("", name))
     return reader(records) if reader and records else Newest()
 
 
@@ -60,26 +64,30 @@ def _tcp_info(records: Sequence[Record]) -> Newest:
             sockets.setdefault(record.get("cookie"), []).append(record)
     if not sockets:
         return newest
-    busiest = max(sockets.values(), key=lambda readings: (_moved_bytes(readings), _carried(readings[-1])))
+    busiest = max(sockets.values(), key=lambda readings: (max(_moved_bytes(readings)), max(_totals(readings[-1]))))
     info = busiest[-1]["tcp_info"]
-    newest.words = f"{len(sockets)} sockets, busiest to {busiest[-1].get('remote')}"
+    newest.words = f"{count(len(sockets), 'socket')}, busiest to {busiest[-1].get('remote')}"
     newest.numbers = _numbers(info, snd_cwnd="cwnd, segments")
-    if rtt_us := _complete(info.get("rtt")):
+    sent_bytes, received_bytes = _moved_bytes(busiest)
+    # Who only receives measures no round trip but that of its window.
+    if rtt_us := (_complete(info.get("rcv_rtt")) if received_bytes > sent_bytes else 0) or _complete(info.get("rtt")):
         newest.numbers["RTT, ms"] = rtt_us / 1e3
     span_ns = _complete(busiest[-1].get("read_before_ns")) - _complete(busiest[0].get("read_before_ns"))
     if span_ns > 0:
-        newest.numbers["throughput, kbit/s"] = _moved_bytes(busiest) * 8e6 / span_ns
+        newest.numbers["sent, kbit/s"] = sent_bytes * 8e6 / span_ns
+        newest.numbers["received, kbit/s"] = received_bytes * 8e6 / span_ns
     return newest
 
 
-def _moved_bytes(readings: Sequence[Record]) -> int:
-    """Return the number of bytes that a socket transferred between its first and its last reading."""
-    return _carried(readings[-1]) - _carried(readings[0])
+def _moved_bytes(readings: Sequence[Record]) -> tuple[int, int]:
+    """Return the numbers of bytes that a socket sent and received between its first and its last reading."""
+    (sent, received), (sent_before, received_before) = _totals(readings[-1]), _totals(readings[0])
+    return sent - sent_before, received - received_before
 
 
-def _carried(reading: Record) -> int:
+def _totals(reading: Record) -> tuple[int, int]:
     info = reading["tcp_info"]
-    return _complete(info.get("bytes_acked")) + _complete(info.get("bytes_received"))
+    return _complete(info.get("bytes_acked")), _complete(info.get("bytes_received"))
 
 
 def _tcpdump(records: Sequence[Record]) -> Newest:
@@ -113,6 +121,19 @@ def _modem(records: Sequence[Record]) -> Newest:
                 newest.numbers |= _numbers(reading, **_RADIO)
                 words = [str(reading[key]) for key in ("rat", "operator", "state") if reading.get(key)]
                 newest.words = " ".join(words) or newest.words
+    return newest
+
+
+def _android(records: Sequence[Record]) -> Newest:
+    newest = Newest(dropped=_last(records, "missed"))
+    for record in records:
+        kind = record.get("kind")
+        if kind == "missed":
+            newest.gap = str(record.get("why") or "nothing read")
+        elif kind == "answer":
+            newest.gap = ""
+        elif kind == "phone":
+            newest.words = f"{record.get('serial')} {record.get('state')}"
     return newest
 
 
@@ -166,6 +187,8 @@ _BY_COLLECTOR: dict[str, Callable[[Sequence[Record]], Newest]] = {
     "tcpdump": _tcpdump,
     "sniffer": _tcpdump,
     "modem": _modem,
+    "remote": _modem,
+    "android": _android,
     "gps": _gps,
     "host_clock": _host_clock,
 }

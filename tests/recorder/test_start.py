@@ -102,7 +102,7 @@ def test_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
     ("text", "sentence"),
     [
         ("rolle = 'mobile'", 'unknown key "rolle"'),
-        ("role = 'both'", '"role" must be "mobile" or "fixed"'),
+        ("role = 'both'", '"role" must be one of mobile, fixed, sender'),
         ("duration = 'long'", "must be of the type float"),
         ("with = ['tcp_nfo']", "tcp_nfo: unknown collector"),
         ("= 3", "docs/capture.md lists"),

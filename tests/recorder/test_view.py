@@ -149,13 +149,21 @@ def test_capture_that_goes_on_in_a_second_file_is_counted_whole(tmp_path: Path) 
 def test_throughput_is_what_was_carried_in_the_time() -> None:
     """The kernel's delivery rate is that of bursts: over loopback, gigabits for an idle connection."""
 
-    def reading(at_ms: int, acked: int, cookie: int = 1) -> dict[str, object]:
-        info = {"bytes_acked": acked, "delivery_rate": 10**9, "snd_cwnd": 10, "rtt": 500}
+    def reading(at_ms: int, acked: int, cookie: int = 1, received: int = 0) -> dict[str, object]:
+        info = {"bytes_acked": acked, "bytes_received": received, "delivery_rate": 10**9, "snd_cwnd": 10,
+                "rtt": 500, "rcv_rtt": 9000}  # fmt: skip
         return {"kind": "reading", "read_before_ns": at_ms * 10**6, "cookie": cookie, "tcp_info": info}
 
     old = [reading(at, 10**9, cookie=2) for at in (0, 500)]
     newest = values_of("tcp_info", [*old, reading(0, 1000), reading(500, 6000)])
-    assert newest.numbers == {"cwnd, segments": 10, "RTT, ms": 0.5, "throughput, kbit/s": pytest.approx(80)}
+    assert newest.words.startswith("2 sockets")
+    assert newest.numbers == {
+        "cwnd, segments": 10, "RTT, ms": 0.5, "sent, kbit/s": pytest.approx(80), "received, kbit/s": 0
+    }  # fmt: skip
+    newest = values_of("tcp_info", [reading(0, 10, received=0), reading(500, 20, received=50_000)])
+    assert newest.words.startswith("1 socket,")
+    assert newest.numbers["received, kbit/s"] == pytest.approx(800)
+    assert newest.numbers["RTT, ms"] == 9, "who only receives knows the round trip of its window"
 
 
 def test_clock_that_was_set_is_told() -> None:

@@ -86,7 +86,7 @@ def test_another_shape_is_one_error(tmp_path: Path, text: str) -> None:
         ('{"hosts": {"mobile": 1}}', "host 'mobile' must be a JSON object, but is int"),
         (
             '{"hosts": {"mobile": {"role": "boss"}}}',
-            "host 'mobile' has role = 'boss', but the role must be one of sender",
+            "host 'mobile' has role = 'boss', but the role must be one of mobile, fixed, sender",
         ),
         (
             '{"hosts": {"mobile": {"addresses": [1]}}}',
