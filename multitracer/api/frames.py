@@ -185,6 +185,8 @@ _SCHEMAS = (
     radio.PHONE_EVENTS,
     radio.APP_BYTES,
     radio.REMOTE_CLOCK,
+    radio.DISH,
+    radio.DISH_OUTAGES,
     signalling.SIGNALLING,
     signalling.HANDOVERS,
     mobility.JUDGED_HANDOVERS,

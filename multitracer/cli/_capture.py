@@ -43,12 +43,12 @@ _QUIC = "tcpdump-udp"
 _ONLY_QUIC = ("--filter=udp port 443", "--snap=192")
 _PORTS = ("modem", "gps", "signalling")
 """Collectors that have an option for their port."""
-_ONLY_GIVEN = {"signalling": "signalling", "android": "phone", "remote": "remote"}
+_ONLY_GIVEN = {"signalling": "signalling", "android": "phone", "remote": "remote", "starlink": "starlink"}
 """Collectors that run only if the option with their port or phone is given: they record what is somebody's own."""
 _TYPES = {
     "role": str, "interface": str, "expression": str, "duration": float, "wanted": list, "unwanted": list,
-    "modem": str, "gps": str, "signalling": str, "phone": list, "adb": str, "remote": list, "clap": str,
-    "clap_every": float, "label": list, "ready": float, "tail": float,
+    "modem": str, "gps": str, "signalling": str, "phone": list, "adb": str, "remote": list, "starlink": str,
+    "clap": str, "clap_every": float, "label": list, "ready": float, "tail": float,
 }  # fmt: skip
 _IN_FILE = {"filter": "expression", "with": "wanted", "without": "unwanted", "labels": "label"}
 """Option names by the keys of a declared session, where they differ."""
@@ -171,7 +171,7 @@ def _sources(options: Options) -> Iterator[PlannedCollector]:
     for name in wanted:
         if _is_not_given(name, options):
             option = _ONLY_GIVEN[name]
-            what = {"phone": "SERIAL", "remote": "HOST"}.get(option, "PORT")
+            what = {"phone": "SERIAL", "remote": "HOST", "starlink": "any"}.get(option, "PORT")
             raise InputError(f"{name}: this collector needs to know which; add --{option} {what}")
     names = _names(options)
     working = dict(_working([known[name] for name in names], options, insisted=bool(wanted)))
@@ -258,6 +258,8 @@ def _options_of(name: str, options: Options) -> tuple[str, ...]:
         words = ["--gpsd" if is_gpsd else "--device", options[name]]
     elif name == "android" and "adb" in options:
         words = ["--adb", options["adb"]]
+    elif name == "starlink":
+        words = [f"--target={options['starlink']}"] if options["starlink"] != "any" else []
     elif name == "host_clock":
         words = ["--host", options.get("role", "mobile")]
     elif name == "rlp":

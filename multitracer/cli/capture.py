@@ -84,6 +84,10 @@ if TYPE_CHECKING:
     "--remote", multiple=True, metavar="USER@HOST[:PROFILE]",
     help="Record this router or machine through ssh: modem, clock, packets. Repeatable.",
 )  # fmt: skip
+@click.option(
+    "--starlink", metavar="any|HOST:PORT",
+    help="Record the Starlink dish; `any` is the one of this network, 192.168.100.1:9200.",
+)  # fmt: skip
 @click.option("--clap", metavar="HOST:PORT", help="Send sync probes to this address of the other endpoint (HOST:PORT).")
 @click.option(
     "--clap-every",

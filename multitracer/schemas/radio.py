@@ -177,6 +177,43 @@ APP_BYTES = Schema(
 )
 """What each program of an Android phone received and sent, over all networks."""
 
+DISH = Schema(
+    "dish",
+    (
+        Column(
+            "time_ns",
+            "int64",
+            "middle of question and answer; of a second of its history, to a second",
+            "ns since 1970",
+        ),
+        _LINE,
+        Column("state", "U16", "CONNECTED, or the cause of the outage: SEARCHING, OBSTRUCTED, NO_SATS, BOOTING, ..."),
+        *_reals(
+            ("loss_ratio", "share of the dish's pings to the network that were lost in the second, 0 to 1", ""),
+            ("downlink_bps", "throughput to the dish in the second", "bit/s"),
+            ("uplink_bps", "throughput from the dish in the second", "bit/s"),
+            ("obstructed_ratio", "share of the sky or time that is obstructed, as the dish estimates it, 0 to 1", ""),
+            ("azimuth_deg", "direction of the antenna, from north", "degrees"),
+            ("elevation_deg", "direction of the antenna, from the horizon", "degrees"),
+            ("uptime_s", "time since the dish started", "s"),
+        ),
+        *_numbers(("obstructed", "1 while something hides the satellite, else 0", "")),
+    ),
+)
+"""A Starlink dish: its state at each answer, and a row for each second of its history."""
+
+DISH_OUTAGES = Schema(
+    "dish_outages",
+    (
+        Column("time_ns", "int64", "when it was read: after its begin", "ns since 1970"),
+        Column("dish_time_ns", "int64", "its begin, as the dish gives it", "ns since the zero of the dish's clock"),
+        _LINE,
+        Column("cause", "U32", "OBSTRUCTED, NO_SATS, NO_DOWNLINK, BOOTING, ..."),
+        Column("duration_ns", "int64", "how long it lasted", "ns"),
+    ),
+)
+"""Outages that a Starlink dish reports."""
+
 REMOTE_CLOCK = Schema(
     "remote_clock",
     (

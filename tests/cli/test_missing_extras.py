@@ -69,6 +69,7 @@ REFUSED = {
     "field": set(),
     "notebook": set(),
     "signalling": set(),
+    "starlink": set(),
     "figures": {"plot"},
     "statistics": {"correlate"},
     "tables": {"export tables", *_OF_CAMPAIGNS},

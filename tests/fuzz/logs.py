@@ -199,6 +199,7 @@ def _made() -> dict[str, list[bytes]]:
     mlab = importlib.import_module("tests.parsers.test_mlab_tcp_info").SNAPSHOT
     return {
         "android": [_phone()],
+        "starlink": [_lines(_DISH)],
         "claps": [_lines({"kind": "clap", "tag": f"ab{n}", **read} for n in range(4))],
         "clocks": [_lines(clocks)],
         "diag": [importlib.import_module("tests.parsers.test_diag").log(6)],
@@ -210,6 +211,17 @@ def _made() -> dict[str, list[bytes]]:
         "speedtest": [_lines([ookla]), _lines([by_cli])],
         "transactions": [table.encode()],
     }  # fmt: skip
+
+
+_DISH = (
+    {"kind": "header", "format": "multitracer-starlink", "version": 1, "clock": "CLOCK_MONOTONIC"},
+    {"kind": "status", "asked_ns": 5, "answered_ns": 9, "state": "CONNECTED", "uptime": 20, "fraction_obstructed": 0.5,
+     "currently_obstructed": False, "direction_azimuth": -3.5},
+    {"kind": "history", "asked_ns": 10**10, "answered_ns": 10**10 + 9, "counter": 22, "samples": 2,
+     "pop_ping_drop_rate": [0.0, 1.0], "pop_ping_latency_ms": [30.5, None], "downlink_throughput_bps": [5e7, 0.0],
+     "uplink_throughput_bps": [3e6, 0.0]},
+    {"kind": "outage", "at_ns": 9, "cause": "OBSTRUCTED", "start_ns": 10**18, "duration_ns": 2 * 10**9},
+)  # fmt: skip
 
 
 def _phone() -> bytes:
