@@ -3,24 +3,25 @@
 `frames.csv` has a line for each frame that was sent. `segments.csv` has a line for each packet that left a
 host; its fate is `delivered`, `damaged` (it arrived with a header that the decompressor restored wrongly),
 `dropped` (by the interface queue), `lost` (on the link: flushed by a reset, or discarded by the decompressor)
-or `queued` (still in transit at the end). A packet keeps its TCP checksum and its payload whatever happens
-to its header, and the link keeps the order; so an arrived packet is matched with the packet that was sent.
+or `queued` (nothing behind it has arrived until the end). A packet keeps its TCP checksum and its payload whatever
+happens to its header, and the link keeps the order of a stream; so an arrived packet is matched with the packet that
+was sent. A stream is all that one host sends another; with `error_control = "by-protocol"` TCP and all else are two.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from typing import TYPE_CHECKING, NamedTuple
 
+from multitracer.lab.channel.gsm import LinkConfig
 from multitracer.lab.channel.shared.packet_link import FIXED, host_address
 from multitracer.lab.channel.shared.queue import named
 from multitracer.protocols.link_events import PacketDropped
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from multitracer.lab.channel.gsm import OnAir
     from multitracer.lab.channel.shared.packet_link import HostName
+    from multitracer.lab.scenario.model import Scenario
     from multitracer.lab.tcp.packet import TcpPacket
     from multitracer.protocols.link_events import LinkEvent
 
@@ -72,32 +73,41 @@ class _Pending(NamedTuple):
         return f"{begin},{about},{fate},{arrived_ns}\n"
 
 
+class _Stream(NamedTuple):
+    """Packets that arrive in the order in which they were sent, if at all."""
+
+    source: HostName
+    destination: HostName
+    is_unrepeated: bool
+    """Whether they are the packets that a link by protocol does not repeat, and sends before all others."""
+
+
 class SegmentTruth:
-    """Determines the fate of every packet between two hosts.
+    """Determines the fate of every packet between the hosts of a scenario.
 
     Parameters
     ----------
-    hosts : sequence of str
-        Names of the link's hosts, the fixed one last.
+    scenario : Scenario
     """
 
-    def __init__(self, hosts: Sequence[HostName]) -> None:
-        *mobiles, _ = hosts
+    def __init__(self, scenario: Scenario) -> None:
+        *mobiles, _ = scenario.hosts
         self._by_address = {host_address(mobile): mobile for mobile in mobiles}
         self._only = mobiles[0] if len(mobiles) == 1 else None
-        paths = [*((mobile, FIXED) for mobile in mobiles), *((FIXED, mobile) for mobile in mobiles)]
-        self._pending: dict[tuple[HostName, HostName], deque[_Pending]] = {path: deque() for path in paths}
+        link = scenario.link
+        self._is_by_protocol = isinstance(link, LinkConfig) and link.error_control == "by-protocol"
+        self._pending: defaultdict[_Stream, deque[_Pending]] = defaultdict(deque)
 
     def left(self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int) -> None:
         """Record a packet that left a host; its fate is not known yet."""
-        path = self._path(host, data[16:20], outgoing=True)
-        if path is not None:
-            self._pending[path].append(named(_Pending, (host, now_ns, packet, data)))
+        stream = self._stream(host, packet, data[16:20], outgoing=True)
+        if stream is not None:
+            self._pending[stream].append(named(_Pending, (host, now_ns, packet, data)))
 
     def arrived(self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int) -> list[str]:
         """Process a packet that reached a host; return the lines of all packets whose fate is now known."""
-        path = self._path(host, data[12:16], outgoing=False)
-        pending = deque[_Pending]() if path is None else self._pending[path]
+        stream = self._stream(host, packet, data[12:16], outgoing=False)
+        pending = deque[_Pending]() if stream is None else self._pending[stream]
         place = _place(pending, packet, data)
         if place is None:
             return []
@@ -105,24 +115,20 @@ class SegmentTruth:
         fate = "delivered" if packet is None or packet.checksum_ok else "damaged"
         return [*lost, pending.popleft().line(fate, now_ns)]
 
-    def _path(self, host: HostName, far: bytes, *, outgoing: bool) -> tuple[HostName, HostName] | None:
-        """Return the sending host and the receiving host of a packet that passes the interface of `host`.
-
-        None if neither is a mobile of this link.
-        """
-        if host != FIXED:
-            return (host, FIXED) if outgoing else (FIXED, host)
-        mobile = self._only or self._by_address.get(far)
+    def _stream(self, host: HostName, packet: TcpPacket | None, far: bytes, *, outgoing: bool) -> _Stream | None:
+        """Return the stream of a packet that passes the interface of `host`; None if no mobile of this link has it."""
+        mobile = host if host != FIXED else self._only or self._by_address.get(far)
         if mobile is None:
             return None
-        return (FIXED, mobile) if outgoing else (mobile, FIXED)
+        source, destination = (mobile, FIXED) if (host != FIXED) == outgoing else (FIXED, mobile)
+        return named(_Stream, (source, destination, self._is_by_protocol and packet is None))
 
     def noted(self, host: HostName, event: LinkEvent) -> list[str]:
         """Process an event of the link; return the lines of the packets that the queue dropped."""
         if not isinstance(event, PacketDropped) or (event.seq is None and event.cause == "network"):
             return []  # the network's drops of both directions have one log: without a number they are alike
-        for (source, _), pending in self._pending.items():
-            if source != host:
+        for stream, pending in self._pending.items():
+            if stream.source != host:
                 continue
             for entry in reversed(pending):
                 if entry.ip_id == event.ip_id and entry.seq == event.seq:
@@ -131,7 +137,7 @@ class SegmentTruth:
         return []
 
     def rest(self) -> list[str]:
-        """Return the lines of the packets that are still in transit, at the end of the run."""
+        """Return the lines of the packets of which nothing is known at the end of the run."""
         return [entry.line("queued") for pending in self._pending.values() for entry in pending]
 
 

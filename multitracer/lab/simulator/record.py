@@ -71,7 +71,7 @@ class SessionRecorder(NetworkObserver):
     def __init__(self, folder: Path, scenario: Scenario, *, seed: int) -> None:
         self._folder = folder
         self._files = ExitStack()
-        self._truth = SegmentTruth(scenario.hosts)
+        self._truth = SegmentTruth(scenario)
         self._clock_due_ns = 0
         make_folders(folder, scenario)
         self._manifest = _manifest(scenario, seed)

@@ -191,7 +191,7 @@ class LinkLogRecorder(LinkLogs):
         for number in range(len(scenario.traffic)):
             mobile = Endpoint(addresses["mobile"], FIRST_MOBILE_PORT + number)
             self.meters.begin(number, mobile, Endpoint(addresses["fixed"], FIRST_PORT + number))
-        self._truth = SegmentTruth(scenario.hosts)
+        self._truth = SegmentTruth(scenario)
 
     def _open(self, files: ExitStack) -> None:
         super()._open(files)

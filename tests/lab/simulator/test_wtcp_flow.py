@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from socket import IPPROTO_TCP
 from typing import TYPE_CHECKING
 
 import pytest
@@ -80,3 +82,52 @@ def test_a_traffic_that_the_user_gives_up_ends(tmp_path: Path) -> None:
     (flow,) = run.run().flows
     assert 0 < flow.delivered_bytes < 100_000
     assert run.network.now_ns < 60e9
+
+
+BY_PROTOCOL = """
+[link]
+n2 = 20
+error_control = "by-protocol"
+[link.up]
+kind = "gilbert-elliott"
+good_s = 10
+bad_s = 1
+[link.down]
+kind = "gilbert-elliott"
+good_s = 10
+bad_s = 1
+[[traffic]]
+bytes = 20_000
+[[traffic]]
+bytes = 20_000
+transport = "wtcp"
+"""
+
+
+def _captured_ids(path: Path) -> Counter[tuple[bool, int]]:
+    """Return how often each packet is in a capture of raw IP: whether it is TCP, and its IP identification."""
+    octets, at, found = path.read_bytes(), 24, Counter[tuple[bool, int]]()
+    while at < len(octets):
+        length = int.from_bytes(octets[at + 8 : at + 12], "little")
+        packet = octets[at + 16 : at + 16 + length]
+        found[packet[9] == IPPROTO_TCP, int.from_bytes(packet[4:6], "big")] += 1
+        at += 16 + length
+    return found
+
+
+def test_the_truth_holds_where_the_link_keeps_no_order(tmp_path: Path) -> None:
+    """What reached the other host by its capture is delivered by the truth, and nothing else is."""
+    folder = tmp_path / "run"
+    record_virtual(link(BY_PROTOCOL), folder, seed=1)
+    rows = truth(folder, "segments.csv")
+    captured = sum((_captured_ids(folder / host / "tcp-0.pcap") for host in ("mobile", "fixed")), Counter())
+    stated: Counter[tuple[bool, int]] = Counter()
+    for row in rows:
+        stated[bool(row["seq"]), int(row["ip_id"])] += 1 + (row["fate"] == "delivered")
+    assert captured == stated
+    fates = {is_tcp: Counter(row["fate"] for row in rows if bool(row["seq"]) == is_tcp) for is_tcp in (False, True)}
+    assert fates[False]["lost"] > 3
+    assert set(fates[True]) <= {"delivered", "dropped"}, "RLP repeats all of TCP's packets"
+    for row in rows:
+        if row["fate"] == "delivered":
+            assert int(row["arrived_ns"]) > int(row["left_ns"])
