@@ -197,6 +197,12 @@ def channel(  # one for each option
     "starts again), or stop (the run ends). Default: clear; for a capacity trace, from the "
     "scenario.",
 )
+@click.option(
+    "--ns2",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --virtual: also write the packets as a trace of ns-2's wired links.",
+)
 @common_options
 def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     scenario: str,
@@ -208,6 +214,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     transport: str | None,
     trace: Path | None,
     at_end: AtEnd | None,
+    ns2: Path | None,
 ) -> None:
     """Run a scenario and write a session folder.
 
@@ -222,6 +229,10 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     from multitracer.lab.scenario.session_folder import run_ns
 
     check_output(str(folder), [])
+    if ns2 is not None:
+        check_output(str(ns2), [scenario])
+        if not virtual:
+            raise click.UsageError("--ns2 needs --virtual; without --virtual, read the captures of the run")
     if virtual and speed is not None:
         raise click.UsageError("--speed cannot be used with --virtual; omit one of these options")
     if as_linux and not virtual:
@@ -236,14 +247,14 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
         chosen = chosen.as_linux()
     chosen, radio = _with_radio(chosen, trace, at_end)
     chosen = _with_options(chosen, transport=transport, as_linux=as_linux, at_end=at_end)
-    summary = _in_virtual_time(chosen, folder, seed) if virtual else _in_real_time(chosen, folder, seed, speed)
+    summary = _in_virtual_time(chosen, folder, seed, ns2) if virtual else _in_real_time(chosen, folder, seed, speed)
     sheet = page()
     sheet.line(f"{chosen.name}: {chosen.title}")
     sheet.facts(_facts(summary))
     if radio.kind != "modelled" or radio.lasts_ns:
         sheet.line(f"radio {radio.kind}: {radio.sentence}")
         sheet.line(radio.end(run_ns(folder)))
-    sheet.line(f"written to {folder}")
+    sheet.line(f"written to {folder}" if ns2 is None else f"written to {folder} and {ns2}")
 
 
 @command.command(
@@ -410,10 +421,18 @@ def _packets(text: str) -> list[int]:
     return list(dict.fromkeys(map(int, words)))
 
 
-def _in_virtual_time(scenario: Scenario, folder: Path, seed: int | None) -> Summary:
+def _in_virtual_time(scenario: Scenario, folder: Path, seed: int | None, ns2: Path | None) -> Summary:
+    from multitracer.cli._output import replacing
+    from multitracer.lab.simulator.ns2_trace import Ns2Trace
     from multitracer.lab.simulator.record import record_virtual
 
-    return record_virtual(scenario, folder, seed=seed)
+    if ns2 is None:
+        return record_virtual(scenario, folder, seed=seed)
+    trace = Ns2Trace(scenario)
+    with replacing(str(ns2)) as temporary:
+        summary = record_virtual(scenario, folder, seed=seed, observers=[trace])
+        temporary.write_text(trace.text(), "utf-8")
+    return summary
 
 
 def _in_real_time(scenario: Scenario, folder: Path, seed: int | None, speed: float | None) -> Summary:

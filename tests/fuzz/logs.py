@@ -116,6 +116,7 @@ _CONSTANTS = {
     "ndt7": ("CLIENT",),
     "nmea": ("RMC GGA NO_FIX", "RMC RMC"),
     "ping": ("PING",),
+    "ns2_trace": ("TRACE",),
     "position_table": ("LOG",),
     "radio_table": ("LOG",),
     "sdm": ("RAW", "LOGGED"),

@@ -34,6 +34,7 @@ from multitracer.protocols.link_events import PacketDropped
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from multitracer.lab.channel.gsm import OnAir
@@ -172,7 +173,9 @@ def _manifest(scenario: Scenario, seed: int) -> Manifest:
     return manifest
 
 
-def record_virtual(scenario: Scenario, folder: Path, *, seed: int | None = None) -> Summary:
+def record_virtual(
+    scenario: Scenario, folder: Path, *, seed: int | None = None, observers: Sequence[NetworkObserver] = ()
+) -> Summary:
     """Run a scenario in virtual time and write a session folder.
 
     Parameters
@@ -183,6 +186,8 @@ def record_virtual(scenario: Scenario, folder: Path, *, seed: int | None = None)
         The folder; it must be absent or empty.
     seed : int, optional
         Random seed; by default that of the scenario.
+    observers : sequence of NetworkObserver
+        Further observers of the run.
 
     Returns
     -------
@@ -202,7 +207,7 @@ def record_virtual(scenario: Scenario, folder: Path, *, seed: int | None = None)
     check_up(scenario, seed=used)  # before any folder
     recorder = SessionRecorder(folder, scenario, seed=used)
     try:
-        run = VirtualRun(scenario, seed=used, observers=[recorder])
+        run = VirtualRun(scenario, seed=used, observers=[recorder, *observers])
         summary = run.run()
         recorder.end(summary, run.network.link, now_ns=run.network.now_ns)
     finally:
