@@ -45,6 +45,7 @@ def test_the_pictures_are_on_the_page() -> None:
         ("buffers", "4 packets", 3),
         ("aborted", "64 KB, 50 packets", 5),
         ("umts", "UMTS, recorded", 7),
+        ("umts", "UMTS, RLC AM, 10 % lost", 2),
         ("adaptive", "by protocol, N2 20", 3),
     ],
 )
@@ -139,7 +140,14 @@ def test_the_recorded_radio_costs_the_future_link_next_to_nothing() -> None:
     back = goodput["UMTS, recorded, go-back-N"]
     assert 0.99 * goodput["UMTS, no errors"] < back <= goodput["UMTS, recorded"], "no recovery can matter much"
     assert 6.5 < goodput["UMTS, recorded"] / goodput["GSM, recorded"] < 8
-    assert all(total("umts", transport, "timeouts") == 0 for transport in goodput)
+    assert 0.98 < goodput["UMTS, RLC AM, recorded"] / goodput["UMTS, RLC AM, no errors"] <= 1
+    calm = [transport for transport in goodput if "lost" not in transport]
+    assert all(total("umts", transport, "timeouts") == 0 for transport in calm)
+
+
+def test_the_recovery_of_the_future_link_decides_in_a_poor_radio() -> None:
+    goodput = {transport: middle("umts", transport, "goodput_bytes_per_s") for transport in STUDIES["umts"]()}
+    assert 1.3 < goodput["UMTS, RLC AM, 10 % lost"] / goodput["UMTS, 10 % lost"] < 1.7
 
 
 def test_error_control_by_protocol_serves_both_flows() -> None:

@@ -205,7 +205,10 @@ def _from(runs: Runs, slot: int) -> Runs:
     return tuple((first, count) for first, count in later if count > 0)
 
 
-def _replayed(link: Literal["gsm", "umts"], seed: int, recovery: Literal["srej", "rej"] = "srej") -> Scenario:
+Recovery = Literal["srej", "rej", "am"]
+
+
+def _replayed(link: Literal["gsm", "umts"], seed: int, recovery: Recovery = "srej") -> Scenario:
     """Return the link under the recording from part `seed` of twenty on."""
     trace = recorded()
     slot = trace.slots * (seed - 1) // SEEDS
@@ -220,21 +223,32 @@ def _over(
     link: Literal["gsm", "umts"],
     up: ErrorConfig = _NO_ERRORS,
     down: ErrorConfig = _NO_ERRORS,
-    recovery: Literal["srej", "rej"] = "srej",
+    recovery: Recovery = "srej",
 ) -> Scenario:
     name = "study-umts" if link == "umts" else "clean-bulk"
-    config = replace(load_scenario(name).gsm, up=up, down=down, recovery=recovery)
+    config = replace(load_scenario(name).gsm, up=up, down=down)
+    if recovery != "srej":
+        ends: dict[str, Any] = {"when_exhausted": "drop-call"} if recovery == "am" else {}
+        config = replace(config, recovery=recovery, **ends)
     return replace(load_scenario("study-umts"), link=config)
 
 
+_TENTH_LOST = ErrorConfig(kind="independent", rate=0.1)
+"""One frame in ten: the most that power control of UMTS is set to for data (from memory)."""
+
+
 def umts() -> Arms:
-    """Return today's link and the future one under the recorded radio, and without errors."""
+    """Return today's link and the future one without errors, under the recorded radio and under a poor one."""
     return {
         "GSM, no errors": _same(_over("gsm")),
         "GSM, recorded": partial(_replayed, "gsm"),
         "UMTS, no errors": _same(_over("umts")),
         "UMTS, recorded": partial(_replayed, "umts"),
         "UMTS, recorded, go-back-N": partial(_replayed, "umts", recovery="rej"),
+        "UMTS, RLC AM, no errors": _same(_over("umts", recovery="am")),
+        "UMTS, RLC AM, recorded": partial(_replayed, "umts", recovery="am"),
+        "UMTS, 10 % lost": _same(_over("umts", _TENTH_LOST, _TENTH_LOST)),
+        "UMTS, RLC AM, 10 % lost": _same(_over("umts", _TENTH_LOST, _TENTH_LOST, "am")),
     }
 
 

@@ -23,6 +23,7 @@ from multitracer.lab.channel.shared.interface import LinkInterface, ip_facts
 from multitracer.lab.channel.shared.packet_link import FAR, SIDES, LinkDelivery, RadioReading, Side, one_of_two
 from multitracer.lab.channel.shared.queue import QueueConfig
 from multitracer.lab.ppp import PppDamage, PppDeframer, PppFramer
+from multitracer.lab.rlp.acknowledged import HEADER_OCTETS, AcknowledgedMode, AmConfig
 from multitracer.lab.rlp.entity import RlpEntity
 from multitracer.lab.rlp.l2r import L2rConfig, L2rEntity
 from multitracer.lab.rlp.xid import Parameters, RlpConfig, RlpState
@@ -32,6 +33,7 @@ from multitracer.protocols.link_events import (
     Flushed,
     FrameSent,
     LinkEvent,
+    PieceSent,
     PppDamaged,
     PppReceived,
     PppSent,
@@ -79,6 +81,7 @@ this period. 3/4: 2 in 6, likewise. Only the four nearest distances: the others 
 
 _FRAME_BITS = frozenset(octets * BITS_PER_BYTE for octets in FRAME_OCTETS)
 _OVERHEAD_OCTETS = 6  # TS 24.022, clause 4: header 2, FCS 3; TS 27.002: status 1
+_AM_OVERHEAD_OCTETS = HEADER_OCTETS + 1  # the CRC of UMTS is below RLC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +121,10 @@ class LinkConfig:
     t1_ms: int = 480
     n2: int = 6
     """Retransmissions of one frame before the link is reset."""
-    recovery: Literal["srej", "rej"] = "srej"
+    recovery: Literal["srej", "rej", "am"] = "srej"
+    """How missing frames are recovered: by RLP, or as RLC does in acknowledged mode, in studies of UMTS.
+
+    Then t1_ms is the time of its timers, and n2 is MaxDAT."""
     when_exhausted: Literal["reset", "drop-call"] = "reset"
     error_control: Literal["reliable", "by-protocol"] = "reliable"
     """Which packets RLP repeats: all; or those of TCP, and all others are sent once, in UI frames and first.
@@ -130,7 +136,8 @@ class LinkConfig:
     @property
     def payload_bytes(self) -> int:
         """Number of characters that one frame carries."""
-        return self.frame_bits // BITS_PER_BYTE - _OVERHEAD_OCTETS
+        overhead = _AM_OVERHEAD_OCTETS if self.recovery == "am" else _OVERHEAD_OCTETS
+        return self.frame_bits // BITS_PER_BYTE - overhead
 
     @property
     def rate_bytes_per_s(self) -> float:
@@ -153,6 +160,12 @@ class LinkConfig:
             )
         if self.pipe_slots < 1 or self.refill_below_bytes < 1:
             raise LocalProtocolError('GSM link: "pipe_slots" and "refill_below_bytes" must each be at least 1')
+        others = self.error_control, self.stop_by, self.when_exhausted
+        if self.recovery == "am" and others != ("reliable", "x-bit", "drop-call"):
+            raise LocalProtocolError(
+                'GSM link: recovery = "am" is modelled only with error_control = "reliable", stop_by = "x-bit" and '
+                f'when_exhausted = "drop-call", but these are {", ".join(others)}'
+            )
 
 
 # A reader with a fixed rate: how many bytes may leave a buffer in each slot.
@@ -256,6 +269,8 @@ class DirectionLedger:
         self._is_over = is_over
         if isinstance(event, FrameSent):
             self._note_frame(event)
+        elif isinstance(event, PieceSent):
+            self._on_air_end = max(self._on_air_end, event.offset_bytes + event.wire_bytes)
         elif isinstance(event, Flushed):
             self._unsent_flushed += event.unsent_bytes
         elif isinstance(event, ResetDone):
@@ -323,7 +338,8 @@ class GsmEnd:
     def __init__(self, role: Role, config: LinkConfig) -> None:
         self.role = role
         self.config = config
-        self.rlp = RlpEntity(_rlp_config(role, config))
+        rlp = None if config.recovery == "am" else RlpEntity(_rlp_config(role, config))
+        self.rlp: RlpEntity | AcknowledgedMode = AcknowledgedMode(_am_config(config)) if rlp is None else rlp
         self.l2r = L2rEntity(self.rlp, _l2r_config(config))
         self.interface = LinkInterface(config.queue_of(role), self._tell)
         self.queue = self.interface.queue
@@ -332,7 +348,8 @@ class GsmEnd:
         """Number of characters that the terminal has read."""
         self._framer = PppFramer(accm=config.accm)
         self._deframer = PppDeframer(accm=config.accm)
-        self._unrepeated = _Unrepeated(self.rlp) if config.error_control == "by-protocol" else None
+        is_by_protocol = config.error_control == "by-protocol"
+        self._unrepeated = _Unrepeated(rlp) if rlp is not None and is_by_protocol else None
         compressed = config.header_compression != "none"
         self._compressor = VjCompressor(compress_slot_id=config.header_compression == "vj") if compressed else None
         self._decompressor = VjDecompressor() if compressed else None
@@ -507,13 +524,22 @@ class _Unrepeated:
         return packets
 
 
+def _am_config(config: LinkConfig) -> AmConfig:
+    return AmConfig(
+        frame_octets=config.frame_bits // BITS_PER_BYTE,
+        slot_ns=config.slot_ns,
+        timer_ticks=-(-config.t1_ms * NS_PER_MS // config.slot_ns),
+        most_transmissions=config.n2,
+    )
+
+
 def _rlp_config(role: Role, config: LinkConfig) -> RlpConfig:
     return RlpConfig(
         role=role,
         parameters=Parameters(version=config.rlp_version, t1_ms=config.t1_ms, n2=config.n2),
         frame_octets=config.frame_bits // BITS_PER_BYTE,
         slot_ns=config.slot_ns,
-        recovery=config.recovery,
+        recovery="rej" if config.recovery == "rej" else "srej",
         when_exhausted=config.when_exhausted,
     )
 
@@ -587,7 +613,8 @@ class GsmLink:
         self._ledgers: dict[Side, DirectionLedger] = {side: DirectionLedger() for side in SIDES}
         self._on_air = on_air
         self._lost_down: deque[bool] = deque(maxlen=_REPORT_SLOTS)
-        unknown = {event.kind for event in script} - {"fade", "reset", "xoff", "drop"}
+        known = {"fade", "xoff", "drop"} | ({"reset"} if config.recovery != "am" else set())
+        unknown = {event.kind for event in script} - known
         if unknown:
             raise LocalProtocolError(
                 "GSM link: the script contains the event "

@@ -15,6 +15,7 @@ from multitracer.protocols.l2r import Address, L2rError, X, pack, unpack, usable
 from multitracer.protocols.link_events import XoffReceived, XoffSent, XonReceived, XonSent
 
 if TYPE_CHECKING:
+    from multitracer.lab.rlp.acknowledged import AcknowledgedMode
     from multitracer.lab.rlp.entity import RlpEntity
     from multitracer.protocols.link_events import LinkEvent
 
@@ -58,7 +59,7 @@ class L2rEntity:
 
     Parameters
     ----------
-    rlp : RlpEntity
+    rlp : RlpEntity or AcknowledgedMode
         The link; from now on the driver must call this object instead.
     config : L2rConfig, optional
         Sizes and thresholds.
@@ -69,7 +70,7 @@ class L2rEntity:
     order can still be read.
     """
 
-    def __init__(self, rlp: RlpEntity, config: L2rConfig | None = None) -> None:
+    def __init__(self, rlp: RlpEntity | AcknowledgedMode, config: L2rConfig | None = None) -> None:
         self.rlp = rlp
         self.config = config or L2rConfig()
         self.written_bytes = 0
