@@ -96,7 +96,7 @@ def power_figure(
         lines.append(_line(1, ends, np.full(2, threshold_dbm), LOOKS["rto"].colour(theme), dash="dash"))
     if transfer is None:
         return sheet([cell], lines, theme=theme)
-    cells, more = _panels(transfer, axis, lowest, theme)
+    cells, more = _panels(transfer, int(time_ns[-1]), axis, lowest, theme)
     return sheet([cell, *cells], [*lines, *more], theme=theme)
 
 
@@ -111,10 +111,10 @@ def _thinned(time_ns: Times, power_dbm: Array) -> tuple[Array, Array]:
 
 
 def _panels(
-    transfer: PowerTransfer, axis: Props, lowest: Props, theme: ThemeName
+    transfer: PowerTransfer, end_ns: int, axis: Props, lowest: Props, theme: ThemeName
 ) -> tuple[list[SheetPanel], list[Props]]:
     """Return the four panels below the power panel, and the list of all their traces."""
-    arrived_s, rate = moving_rate(transfer.arrived_ns, transfer.arrived_bytes)
+    arrived_s, rate = moving_rate(transfer.arrived_ns, transfer.arrived_bytes, end_ns=end_ns)
     unknown = "" if len(transfer.window_ns) else "No log of the sender's variables was found."
     packets: Props = {"title": {"text": "packets"}}
     of_data = f"packets of {transfer.packet_bytes:,} bytes of data"
@@ -142,7 +142,7 @@ def _panels(
     return cells, traces
 
 
-def moving_rate(arrived_ns: Times, arrived_bytes: Numbers) -> tuple[Array, Array]:
+def moving_rate(arrived_ns: Times, arrived_bytes: Numbers, *, end_ns: int = 0) -> tuple[Array, Array]:
     """Return the rate of new data as a moving average over 100 ms, with ten points in a window.
 
     Parameters
@@ -151,6 +151,8 @@ def moving_rate(arrived_ns: Times, arrived_bytes: Numbers) -> tuple[Array, Array
         Ascending.
     arrived_bytes : (n,) int64
         End of the data of each arrival, as a position in the stream.
+    end_ns : int
+        End of the run: behind the last arrival the rate is 0 until then.
 
     Returns
     -------
@@ -160,7 +162,8 @@ def moving_rate(arrived_ns: Times, arrived_bytes: Numbers) -> tuple[Array, Array
     if not len(arrived_ns):
         return np.zeros(0), np.zeros(0)
     reached = np.concatenate([[0], np.maximum.accumulate(arrived_bytes)])
-    ends_ns = np.arange(WINDOW_NS, int(arrived_ns[-1]) + WINDOW_NS, WINDOW_NS // 10)
+    end_ns = max(end_ns, int(arrived_ns[-1]) + WINDOW_NS - 1)
+    ends_ns = np.arange(WINDOW_NS, end_ns + 1, WINDOW_NS // 10)
     until = reached[np.searchsorted(arrived_ns, ends_ns, side="right")]
     before = reached[np.searchsorted(arrived_ns, ends_ns - WINDOW_NS, side="right")]
     return ends_ns / NS_PER_S, (until - before) * (NS_PER_S / WINDOW_NS)

@@ -292,7 +292,7 @@ def _phase_panel(transfer: Transfer) -> Panel:
         if len(times):
             words = name.replace("_", " ")
             drawn.append(Series(words, name, times, ones, rare=is_rare, doc=_WORDS[phase]))
-    how = "as the sender's kernel reported it"
+    how = "as the sender's TCP reported it"
     if not transfer.has_state:
         how = "reconstructed (no sender state was recorded)"
     elif bool(phases["reconstructed"].any()):

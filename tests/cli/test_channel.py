@@ -145,6 +145,9 @@ def test_the_rate_counts_what_came_for_the_first_time() -> None:
     again = np.concatenate([np.arange(1, 51), np.arange(1, 51)]) * 100
     _, rate = moving_rate(arrived_ns, again)
     assert rate[-20:] == pytest.approx(0)
+    ends_s, rate = moving_rate(arrived_ns, np.arange(1, 101) * 100, end_ns=3_000_000_000)
+    assert ends_s[-1] == pytest.approx(3)
+    assert set(rate[ends_s > arrived_ns[-1] / 1e9 + 0.1]) == {0}
     assert [len(each) for each in moving_rate(arrived_ns[:0], again[:0])] == [0, 0]
 
 

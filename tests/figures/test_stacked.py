@@ -120,7 +120,7 @@ def test_window_that_was_read_bounds_what_is_in_flight(sample: Sample) -> None:
 
 def test_phases_shade_the_background_as_the_kernel_tells(sample: Sample) -> None:
     transfer = sample.transfer()
-    assert titles(transfer)[0] == "TCP phase, as the sender's kernel reported it"
+    assert titles(transfer)[0] == "TCP phase, as the sender's TCP reported it"
     found = shades(transfer)
     assert found[0][0] < 0.1, "slow start comes first"
     assert any(16.8 < begin < 17.1 and 18.2 < end < 18.6 for begin, end in found), "the timeout"
