@@ -46,6 +46,15 @@ def test_windows_far_from_a_line_cost_no_underflow_and_change_no_likelihood() ->
     assert likelihood.tolist() == pytest.approx(expected.tolist(), rel=1e-12)
 
 
+@pytest.mark.parametrize("windows", [3, 20, 72])
+def test_skews_evaluated_together_have_exactly_the_likelihood_of_each_alone(windows: int) -> None:
+    luck, skews = np.random.default_rng(windows), np.arange(50)
+    flat = luck.exponential(1e6, windows) + np.outer(skews * 2e-6, luck.uniform(0, 10e9, windows))
+    side = _Side(flat, luck.uniform(1e4, 3e5, windows), 0.12 / 2e9)
+    alone = [side.log_likelihood(skews[[each]])[0] for each in skews]
+    np.testing.assert_array_equal(side.log_likelihood(skews), alone)
+
+
 def test_a_jump_that_is_measured_wrongly_does_not_tilt_the_skew() -> None:
     case = Case(
         up=Path(rate_bps=256_000, jitter_s=0.02), down=Path(rate_bps=256_000, jitter_s=0.02), duration_s=100,

@@ -131,7 +131,9 @@ _CAUTION = 1.6
 """Factor on the error of the skew, since packets of one queue are not independent."""
 
 
-def skew_of(sides: list[Side], steps: list[Step], *, with_error: bool = True) -> tuple[float, float]:
+def skew_of(
+    sides: list[Side], steps: list[Step], *, with_error: bool = True, useful: float = np.inf
+) -> tuple[float, float]:
     """Return the skew of clock B relative to clock A, and its standard error.
 
     Parameters
@@ -142,9 +144,11 @@ def skew_of(sides: list[Side], steps: list[Step], *, with_error: bool = True) ->
         The clock steps; their known sizes are not used.
     with_error : bool
         Whether the error is needed: what drifts within the recording costs most of the time.
+    useful : float
+        From this error on only a lower bound of the error is returned.
     """
-    skew, error = _by_delays(_courses(sides, steps), with_error=with_error)
     slots = _by_slots(sides, steps)
+    skew, error = _by_delays(_courses(sides, steps), with_error=with_error, useful=useful if slots is None else np.inf)
     if slots is not None:
         apart = abs(slots[0] - skew)
         agree = apart < _SURE * np.hypot(slots[1], error) + _SLACK
@@ -171,7 +175,7 @@ def _courses(sides: list[Side], steps: list[Step]) -> list[Course]:
     return courses
 
 
-def _by_delays(courses: list[Course], *, with_error: bool) -> tuple[float, float]:
+def _by_delays(courses: list[Course], *, with_error: bool, useful: float = np.inf) -> tuple[float, float]:
     """Return the skew at which minimum delays agree best (the densest level), and its standard error.
 
     The result is checked with the lines below all delays, and with what it would be without some of the time.
@@ -184,9 +188,10 @@ def _by_delays(courses: list[Course], *, with_error: bool) -> tuple[float, float
         skew = float((grid * mass).sum())
     error = _CAUTION * float(np.sqrt((mass * (grid - skew) ** 2).sum()))
     error = float(np.hypot(error, disagreement(skew, error, lines)))
-    if with_error:
+    edge = LARGEST_SKEW if abs(skew) > _AT_THE_EDGE * LARGEST_SKEW else 0.0
+    if with_error and max(error, edge) < useful:
         error = float(np.hypot(error, _without_each_block(lows, skew, error)))
-    return skew, max(error, LARGEST_SKEW) if abs(skew) > _AT_THE_EDGE * LARGEST_SKEW else error
+    return skew, max(error, edge)
 
 
 def _without_each_block(lows: list[Lows], skew: float, error: float) -> float:

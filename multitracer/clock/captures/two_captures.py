@@ -287,17 +287,33 @@ def _by_gross_rate(near: CaptureTables, far: CaptureTables, typical: Attempt | N
     for rate in gross_rates(ways):
         slow = slowed(far, begin, rate)
         try:
-            attempt = _attempt(near, slow, both_ways(near, slow))
-        except ClockError:  # at a wrong rate, there are jumps between which nothing was seen
+            attempt = _attempt(near, slow, both_ways(near, slow), only_sharp=True)
+        except ClockError:  # not sharp, or jumps between which nothing was seen: a wrong rate
             continue
         if attempt.is_sharp and (typical is None or attempt.explains_more(typical)):
             return [quickened(estimate, begin, rate) for estimate in attempt.estimates]
     return []
 
 
-def _attempt(near: CaptureTables, far: CaptureTables, base: Ways) -> Attempt:
-    attempt = _with_jumps(near, far, base, *_jumps(near, far, base))
-    if attempt.absurd_ns > 0:  # jumps at wrong places: look only at what is impossible without them
+def _attempt(near: CaptureTables, far: CaptureTables, base: Ways, *, only_sharp: bool = False) -> Attempt:
+    """Return the best solution.
+
+    Parameters
+    ----------
+    near, far : CaptureTables
+    base : Ways
+        The packets of both.
+    only_sharp : bool
+        Whether a solution without a precise rate is of no use; then that may be an error.
+
+    Raises
+    ------
+    ClockError
+        If the captures share too few packets, or packets of one direction only.
+    """
+    found, _ = find_steps(base)
+    attempt = _with_jumps(near, far, base, *_jumps(near, far, base, found), only_sharp=only_sharp and not found)
+    if found and attempt.absurd_ns > 0:  # jumps at wrong places: look only at what is impossible without them
         other = _with_jumps(near, far, base, *_with_hidden(near, far, base, []))
         attempt = min(attempt, other, key=lambda each: each.absurd_ns)
     return attempt
@@ -308,10 +324,15 @@ def _assuming(e: Estimate) -> Estimate:
     return replace(e, notes=(*e.notes, SYMMETRY))
 
 
-def _with_jumps(near: CaptureTables, far: CaptureTables, base: Ways, steps: list[Step], ways: Ways) -> Attempt:
+def _with_jumps(
+    near: CaptureTables, far: CaptureTables, base: Ways, steps: list[Step], ways: Ways, *, only_sharp: bool = False
+) -> Attempt:
     """Return the solution for given clock steps; `base` are the packets with the steps, `ways` without."""
+    sharp = _SHARP_PPM * PPM / _WIDTH_95 if only_sharp and not steps else np.inf
     sides = sides_of(near, far, ways, steps)
-    skew, error = skew_of(sides, steps)
+    skew, error = skew_of(sides, steps, useful=sharp)
+    if error >= sharp:
+        raise ClockError("no rate of the clocks is precise")
     if steps:
         steps, ways = _refined(base, sides, skew, steps)
         sides = sides_of(near, far, ways, steps)
@@ -336,12 +357,11 @@ def _quickest_ns(side: Side) -> float:
     return side.guess_ns_per_byte / (1.0 if side.spaced else _RATES_APART) * float(side.way.size_bytes.min())
 
 
-def _jumps(near: CaptureTables, far: CaptureTables, base: Ways) -> tuple[list[Step], Ways]:
+def _jumps(near: CaptureTables, far: CaptureTables, base: Ways, steps: list[Step]) -> tuple[list[Step], Ways]:
     """Return all clock steps, including those hidden by queues, and the packets without the steps.
 
-    If a step is uncertain from nearby packets, steps that explain all packets are used instead.
+    If a step of `steps` is uncertain from nearby packets, steps that explain all packets are used instead.
     """
-    steps, _ = find_steps(base)
     sure = [step for step in steps if step.error_ns <= _VAGUE * abs(step.shift_ns)]
     if len(sure) < len(steps):
         hidden = _with_hidden(near, far, base, sure)

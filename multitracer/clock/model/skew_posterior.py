@@ -45,8 +45,11 @@ _AREA = 1.1  # about 1 + 1 / `_STEEP`: the density's integral over both sides, i
 _BROAD_WIDTHS = 10  # beyond the range of the data: a window that says nothing may lie there. Not measured
 _NEGLIGIBLE = 60.0
 """A difference of log-likelihoods from which a term is negligible: e^-60 is below the rounding of any sum with 1."""
-_SMALLEST_EXPONENT = -600.0
-"""NumPy takes 7 to 43 times as long where e^x underflows, from x = -708 on; e^-600 is lost in a sum with `floor`."""
+_LOST = 39.0
+"""A density of e^-39 of the floor is lost in their sum: half of a float64's last digit is 2^-54 = e^-37.4 or more."""
+_CELLS = 16_384
+"""Number of terms (window, skew, candidate) that are computed together: 128 KiB, which stays in the processor's cache.
+"""
 _NEAR = 3.0  # widths from a level to a window's low. Less makes the bound looser near it, more far off
 _AT_THE_EDGE = 1e-3  # of the maximum: a posterior that is larger there goes on. Not measured
 _RESOLVED = 4  # steps of the grid within a standard deviation: the maximum is then not missed
@@ -216,19 +219,24 @@ class _Side:
         widths below each.
         """
         windows, result = len(self.width_ns), np.empty(len(chosen))
-        width, lower = self.width_ns[:, None], np.multiply.outer(_LEVELS, self.width_ns)
+        width, lower = self.width_ns[:, None, None], np.multiply.outer(_LEVELS, self.width_ns)
         area = _AREA * width / (1 - _OUTLIER)
-        each, other = np.empty((2, windows, lower.size))  # not anew for each slope; candidates in a row
-        for i, flat in enumerate(self.flat_ns[chosen]):
-            np.subtract((flat - lower).ravel(), flat[:, None], out=each)
+        lost = np.log(self.floor * area) - _LOST
+        together = max(_CELLS // (windows * lower.size), 1)
+        both = np.empty((2, windows, min(together, len(chosen)), lower.size))  # windows, skews, candidates
+        for first in range(0, len(chosen), together):
+            flat = self.flat_ns[chosen[first : first + together]]
+            each, other = both[:, :, : len(flat)]
+            np.subtract((flat[:, None, :] - lower).reshape(len(flat), -1), flat.T[:, :, None], out=each)
             each /= width
             np.minimum(each, np.multiply(each, -_STEEP, out=other), out=each)
-            np.maximum(each, _SMALLEST_EXPONENT, out=each)
-            np.divide(np.exp(each, out=each), area, out=each)
-            each += self.floor
-            logs = _sum_of_logs(each)
-            most = logs.max()
-            result[i] = most + np.log(np.exp(logs - most).sum() / len(logs))
+            other.fill(0.0)
+            np.divide(np.exp(each, out=other, where=each > lost), area, out=other)
+            other += self.floor
+            logs = _sum_of_logs(other)
+            most = logs.max(axis=1)
+            mean = np.exp(logs - most[:, None]).sum(axis=1) / lower.size
+            result[first : first + together] = most + np.log(mean)
         return result
 
 
