@@ -7,6 +7,7 @@ frame that can be. `RlpTotals.packet` reads all others, one at a time; both make
 from __future__ import annotations
 
 import struct
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -236,12 +237,19 @@ _NOTHING: Document = {
 def _is_intact(data: Bytes, at: Numbers, length: int) -> Mask:
     """Return a mask of the frames whose FCS is correct (3GPP TS 24.022, clause 4.4)."""
     octets = rows(data, at, length).view(np.uint8).reshape(len(at), length)
-    zeros, tables = position_tables(length - FCS_OCTETS)
+    zeros, tables = _position_tables(length - FCS_OCTETS)
     fcs = np.full(len(at), zeros, dtype=np.int64)
     for position, shares in enumerate(tables):
-        fcs ^= np.array(shares)[octets[:, position]]
+        fcs ^= shares[octets[:, position]]
     received = octets[:, -FCS_OCTETS:] @ np.array([1, 1 << 8, 1 << 16])
     return np.asarray(fcs == received)
+
+
+@cache
+def _position_tables(length: int) -> tuple[int, Numbers]:
+    """Return `position_tables` with the tables as an array: int64, shape (length, 256)."""
+    zeros, tables = position_tables(length)
+    return zeros, np.array(tables)
 
 
 def _facts(packets: RlpPackets, length: int) -> tuple[dict[str, Array], Mask]:

@@ -13,6 +13,7 @@ would have an error of half the difference of two transmission times.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -233,15 +234,20 @@ def level_posterior(
     minimum = np.array([c.min_ns for c in sizes])
     size = np.array([c.size_bytes for c in sizes])
     highest = (minimum[None, :] - ns_per_byte[:, None] * size[None, :]).min(axis=1)
-    gap = np.geomspace(_MIN_GAP_NS, _LARGEST_GAP_NS, _GAPS)
-    gap = np.concatenate([[0.0], gap])
+    gap, width = _gaps()
     level = highest[:, None] - gap[None, :]
-    width = np.diff(gap, append=gap[-1] * 1.1)
     log_density = log_prior[:, None] + np.log(width)[None, :]
     for c in sizes:
         above = c.min_ns - ns_per_byte[:, None] * c.size_bytes - (level - width[None, :] / 2)
         log_density = log_density + np.log(_gap_density(above, c, slot_ns, broad_ns))
     return Level(ns_per_byte, level, log_density)
+
+
+@cache
+def _gaps() -> tuple[Array, Array]:
+    """Return candidates for the gap between the true and the measured minimum delay, and the width of each, ns."""
+    gap = np.concatenate([[0.0], np.geomspace(_MIN_GAP_NS, _LARGEST_GAP_NS, _GAPS)])
+    return gap, np.diff(gap, append=gap[-1] * 1.1)
 
 
 def _gap_density(gap: Array, c: SizeClass, slot_ns: float, broad_ns: float) -> Array:
