@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -50,8 +51,11 @@ def call(*args: str | Path, status: int = 0, cwd: str | Path = ".") -> Done:
 
 
 def one_error(stderr: str) -> bool:
-    """Return whether standard error ends in the only line that is no warning, and that is the error."""
-    lines = [line for line in stderr.splitlines() if not line.startswith("Warning: ")]
+    """Return whether standard error ends in the only line that is no warning, and that is the error.
+
+    Lines of progress, which begin with the time, appear after ten seconds: on a slow machine.
+    """
+    lines = [line for line in stderr.splitlines() if not re.match(r"Warning: |\d\d:\d\d:\d\d ", line)]
     return len(lines) == 1 and lines[0].startswith("Error: ")
 
 
