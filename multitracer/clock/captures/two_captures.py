@@ -311,9 +311,9 @@ def _attempt(near: CaptureTables, far: CaptureTables, base: Ways, *, only_sharp:
     ClockError
         If the captures share too few packets, or packets of one direction only.
     """
-    found, _ = find_steps(base)
-    attempt = _with_jumps(near, far, base, *_jumps(near, far, base, found), only_sharp=only_sharp and not found)
-    if found and attempt.absurd_ns > 0:  # jumps at wrong places: look only at what is impossible without them
+    steps, _ = find_steps(base)
+    attempt = _with_jumps(near, far, base, *_jumps(near, far, base, steps), only_sharp=only_sharp and not steps)
+    if steps and attempt.absurd_ns > 0:  # jumps at wrong places: look only at what is impossible without them
         other = _with_jumps(near, far, base, *_with_hidden(near, far, base, []))
         attempt = min(attempt, other, key=lambda each: each.absurd_ns)
     return attempt
