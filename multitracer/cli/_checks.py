@@ -31,7 +31,7 @@ _PACKAGES = (  # import name, distribution, extra that brings it ("" is always i
     ("zstandard", "zstandard", "", "read .zst files"),
     ("pandas", "pandas", "tables", "return pandas DataFrames"),
     ("pyarrow", "pyarrow", "tables", "write Parquet files"),
-    ("plotly", "plotly", "figures", "draw figures, and write reports of transactions"),
+    ("plotly", "plotly", "figures", "draw figures"),
     ("scapy", "scapy", "field", "capture packets without tcpdump"),
     ("serial", "pyserial", "field", "communicate with modems"),
     ("pyshark", "pyshark", "wireshark", "run Wireshark's dissectors"),
