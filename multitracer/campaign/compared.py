@@ -40,7 +40,7 @@ from multitracer.campaign.conditions import Outcome, judged, judged_mean
 from multitracer.figures.palette import TRANSPORTS
 from multitracer.figures.sheet import Sheet, SheetPanel
 from multitracer.figures.stack import plain
-from multitracer.report.markup import Markup, element
+from multitracer.report.markup import Markup, element, unbroken
 from multitracer.report.page import attached, complete_page, own_file
 from multitracer.report.static_sheet import static_sheet
 from multitracer.units import NS_PER_S
@@ -573,9 +573,9 @@ _DASHES = ("solid", "dash")
 
 def comparison_page(compared: ComparedSides) -> str:
     """Return the page as HTML; its pictures need no script."""
-    names, remarks = compared.names, (printable(each) for each in compared.notes)
+    names, remarks = compared.names, (unbroken(printable(each)) for each in compared.notes)
     opening = element(
-        "section", element("p", compared.headline, class_="lead"),
+        "section", element("p", unbroken(compared.headline), class_="lead"),
         element("p", ", ".join(compared.counts), class_="muted"),
         element("ul", (element("li", each) for each in remarks)),
     )  # fmt: skip
@@ -591,7 +591,7 @@ def comparison_page(compared: ComparedSides) -> str:
 def _table(compared: ComparedSides) -> Markup:
     """Return the table; on a phone each row is a card whose cells bear the names of the columns."""
     heads, matching = header(compared), compared.comparison.matching
-    head = [element("th", each, class_="number" if at else None) for at, each in enumerate(heads)]
+    head = [element("th", each or "quantity", class_="number" if at else None) for at, each in enumerate(heads)]
     body = (
         element(
             "tr",
@@ -604,7 +604,7 @@ def _table(compared: ComparedSides) -> Markup:
     )
     table = element("table", element("thead", element("tr", head)), element("tbody", body), class_="cards")
     parts = element("h2", "Differences"), element("div", table, class_="scroll"), element("p", how(matching))
-    return element("section", *parts)
+    return element("section", *parts, class_="long")
 
 
 def header(compared: ComparedSides) -> list[str]:

@@ -132,7 +132,7 @@ def stretches_section(drive: Drive, *, origin_ns: int, speed: float, is_aggregat
         element("p", printable(lead), class_="lead"),
         element("ol", items[:_FIRST], class_="findings") if items else None,
         aggregated if len(items) > _FIRST else None,
-        element("p", _how(drive, origin_ns, speed), class_="muted"),
+        element("p", unbroken(_how(drive, origin_ns, speed)), class_="muted"),
         class_="stretches long",
     )
     return fold(_TITLE, section, note=answer, id="stretches") if is_aggregated else section
@@ -461,7 +461,8 @@ def cells_section(cells: Table, notes: Sequence[str]) -> Markup | None:
         return None
     rows = [_cell(row) for row in cells.take(slice(_MOST)).rows()]
     named = int(((cells["cell_id"] != NA) | (cells["physical_cell_id"] != NA)).sum())
-    title = count(named, "serving cell") if named else "Serving cells that no log names"
+    others = " and others that no log names" if len(cells) > named else ""
+    title = f"{count(named, 'serving cell')}{others}" if named else "Serving cells that no log names"
     notes = [*notes, *([] if named else [_NAMELESS])]
     more = [f"{len(cells) - _MOST:,} more in `export tables`."] if len(cells) > _MOST else []
     return fold(
@@ -533,7 +534,7 @@ def _change(row: Row, origin_ns: int, speed: float) -> Markup:
     took = None if row["complete_ns"] is None else row["complete_ns"] - row["time_ns"]
     took = took or None  # a reselection is seen when it is done: nobody knows how long it took
     ends = {"data_from": f"{at_s - _AROUND_S:.3f}", "data_to": f"{at_s + _AROUND_S:.3f}"}
-    show = element("button", f"{at_s:.1f} s", type="button", data_show="0", data_panels="cell radio_power", **ends)
+    show = element("button", clock_time(at_s, 1), type="button", data_show="0", data_panels="cell radio_power", **ends)
     return element(
         "tr",
         element("td", show, class_="number", data_value=f"{at_s:.3f}"),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from multitracer import compare
 from multitracer.recording.read import read
 from multitracer.report.write import write_report
+from tests.conftest import SAMPLES
 from tests.report.axe import serious_findings
 from tests.report.test_route_map import mounted, page, pressed
 
@@ -133,6 +136,34 @@ def test_without_scripts_the_still_picture_takes_the_place_of_the_map(browser: B
         assert browser.evaluate(height.format(".map canvas")) == 0
     finally:
         browser.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def test_long_paths_do_not_widen_a_phone(browser: Browser, tmp_path: Path) -> None:
+    folder = tmp_path / ("a_drive_" * 12)
+    shutil.copytree(SAMPLES / "rehearsal", folder)
+    path = tmp_path / "report.html"
+    write_report(read(folder), path)
+    browser.resize(390, 844, mobile=True)
+    browser.open(path)
+    browser.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+    assert browser.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_the_tables_of_a_comparison_fit_on_paper(browser: Browser, tmp_path: Path) -> None:
+    """The interval and whether it is shown were cut off."""
+    path = tmp_path / "compared.html"
+    compare(SAMPLES / "download", SAMPLES / "sack-modern").report(path)
+    browser.open(path)
+    assert serious_findings(browser) == []
+    browser.resize(718, 1000)  # 190 mm
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    try:
+        wide, room = browser.evaluate(
+            "((t) => [t.scrollWidth, t.parentElement.clientWidth])(document.querySelector('table'))"
+        )
+    finally:
+        browser.call("Emulation.setEmulatedMedia", media="")
+    assert wide <= room
 
 
 SHAPE = (

@@ -9,6 +9,7 @@ import pytest
 
 from multitracer.campaign.report.write import write_campaign_report
 from tests.campaign.synthetic import make_catalogue
+from tests.report.axe import serious_findings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,6 +44,38 @@ def test_the_map_draws_each_quantity_in_both_forms(page: Path, browser: Browser,
     assert len(seen) == 18, "two forms of nine quantities: no two look alike"
     assert browser.complaints == []
     assert [url for url in browser.requests if not url.startswith("file:")] == []
+
+
+def test_axe_finds_nothing_serious_on_a_campaign(page: Path, browser: Browser) -> None:
+    """A column without a name had a button without one."""
+    browser.open(page)
+    assert serious_findings(browser) == []
+
+
+def test_tables_fit_on_paper(page: Path, browser: Browser) -> None:
+    """The last columns of the worst stretches were cut off, and each row as high as the command in it."""
+    browser.resize(718, 1000)  # 190 mm
+    browser.open(page)
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    try:
+        widths = browser.evaluate(
+            "[...document.querySelectorAll('table')].map((t) => [t.scrollWidth, t.parentElement.clientWidth])"
+        )
+        heights = browser.evaluate("[...document.querySelectorAll('td details')].map((d) => d.clientHeight)")
+    finally:
+        browser.call("Emulation.setEmulatedMedia", media="")
+    assert len(widths) > 5
+    assert [(width, room) for width, room in widths if width > room] == []
+    assert set(heights) == {0}
+
+
+def test_a_phone_shows_findings_and_stretches_as_cards(page: Path, browser: Browser) -> None:
+    browser.resize(390, 844, mobile=True)
+    browser.open(page)
+    widths = browser.evaluate("[...document.querySelectorAll('table.cards tbody tr')].map((row) => row.scrollWidth)")
+    assert len(widths) > 5
+    assert max(widths) < 390
+    assert browser.evaluate("document.querySelector('table.cards td[data-name=Cost]').textContent")
 
 
 def test_a_cell_tells_its_value_and_heading(page: Path, browser: Browser) -> None:

@@ -328,7 +328,39 @@ def test_the_answer_fits_the_first_screen(
     assert end <= screens * height
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
     assert browser.evaluate("[...document.querySelectorAll('details.fold')].every((each) => !each.open)")
+    heights = browser.evaluate("[...document.querySelectorAll('.first button')].map((each) => each.offsetHeight)")
+    assert width > 640 or min(height for height in heights if height) >= 44
     assert browser.complaints == []
+
+
+@pytest.fixture(scope="module")
+def typical(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of 28 minutes, of which an outage took 0.1 %."""
+    path = tmp_path_factory.mktemp("typical") / "report.html"
+    write_report(read(SAMPLES / "typical-1450k"), path)
+    return path
+
+
+@pytest.mark.browser
+def test_an_outage_of_a_thousandth_of_the_time_can_be_seen(browser: Browser, typical: Path) -> None:
+    """The legend named a colour that was nowhere in the panel: a band of 0.1 % is narrower than a pixel."""
+    browser.open(typical)
+    stroke, stroke_px, effect, width = browser.evaluate(
+        "((band, look) => [look.stroke, look.strokeWidth, look.vectorEffect, band.getBoundingClientRect().width])"
+        "(document.querySelector('.track .dead'), getComputedStyle(document.querySelector('.track .dead')))"
+    )
+    assert "outage: the path was interrupted" in typical.read_text("utf-8")
+    assert width < 2
+    assert stroke != "none"
+    assert (stroke_px, effect) == ("1px", "non-scaling-stroke")
+
+
+@pytest.mark.browser
+def test_the_figure_writes_times_as_the_first_screen_does(browser: Browser, typical: Path) -> None:
+    browser.open(typical)
+    browser.evaluate("document.getElementById('figure').open = true")
+    browser.evaluate("window.report.then((shown) => shown.look(65, 125.5))")
+    assert "1:05.000 to 2:05.500: " in browser.evaluate("document.querySelector('.figure .status').textContent")
 
 
 @pytest.mark.browser
@@ -351,6 +383,7 @@ def test_on_a_phone_a_long_value_leaves_room_for_the_name_of_its_row(
 def test_a_finding_is_marked_in_the_lanes_and_the_figure(browser: Browser, report: Path) -> None:
     browser.resize(1440, 900)
     browser.open(report)
+    browser.evaluate("window.report.then(() => true)")
     browser.evaluate("document.querySelectorAll('.marks')[1].click()")
     mark, bar = browser.evaluate(
         "[document.querySelector('.over .mark'), document.querySelectorAll('.bars .incident')[1]].map("

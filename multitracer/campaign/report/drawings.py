@@ -168,29 +168,44 @@ GROUP_HEADS: Heads = (
 """Column heads for the result of `group_cells`."""
 
 
-def table(caption: str, heads: Heads, rows: Iterable[Sequence[Markup]], *, filter_id: str = "") -> Markup:
+class Cell(NamedTuple):
+    """A cell of a table; `value` is what it is sorted by, if not by its text."""
+
+    children: tuple[Child, ...]
+    class_: str | None = None
+    value: object = None
+
+
+def table(
+    caption: str, heads: Heads, rows: Iterable[Sequence[Cell]], *, filter_id: str = "", cards: bool = False
+) -> Markup:
     """Return a table that sorts by each column.
 
     Parameters
     ----------
     caption : str
     heads : Heads
-    rows : iterable of sequence of Markup
+    rows : iterable of sequence of Cell
         Cells, from `text` and `number`.
     filter_id : str, optional
         Identifier of a text box above the table, which filters the rows; by default there is no box.
+    cards : bool
+        Whether a phone shows each row as a card whose lines bear the names of the columns.
     """
     columns = (
         element("th", element("button", name, type="button"), scope="col", class_="number" if is_number else None)
         for name, is_number in heads
     )
-    lines = [element("tr", *row) for row in rows]
+    names = [name if cards else None for name, _ in heads]
+    lines = [
+        element("tr", *(_drawn(cell, name or None) for cell, name in zip(row, names, strict=True))) for row in rows
+    ]
     made = element(
         "table",
         element("caption", caption, class_="unseen"),
         element("thead", element("tr", columns)),
         element("tbody", lines),
-        class_="sortable free",
+        class_="sortable free cards" if cards else "sortable free",
         data_filter=filter_id or None,
     )
     height = "scroll tall" if len(lines) > _SEEN else "scroll"
@@ -202,33 +217,37 @@ def table(caption: str, heads: Heads, rows: Iterable[Sequence[Markup]], *, filte
     return element("div", element("div", box, status, class_="bar"), scrolled)
 
 
-def text(*words: Child, wrap: bool = False) -> Markup:
+def _drawn(cell: Cell, name: str | None) -> Markup:
+    return element("td", *cell.children, class_=cell.class_, data_value=cell.value, data_name=name)
+
+
+def text(*words: Child, wrap: bool = False) -> Cell:
     """Return a table cell with text, which is escaped."""
-    return element("td", *words, class_="wrap" if wrap else None)
+    return Cell(words, "wrap" if wrap else None)
 
 
-def number(value: float | None, words: Callable[[float], str]) -> Markup:
+def number(value: float | None, words: Callable[[float], str]) -> Cell:
     """Return a table cell with a number; empty if the number is None. Empty cells sort below all others."""
     if value is None:
-        return element("td", class_="number", data_value="-1e99")
-    return element("td", words(value), class_="number", data_value=value)
+        return Cell((), "number", "-1e99")
+    return Cell((words(value),), "number", value)
 
 
-def seconds(value: float | None) -> Markup:
+def seconds(value: float | None) -> Cell:
     """Return a table cell with a duration in seconds; empty if it is None."""
     return number(value, lambda each: duration(each * NS_PER_S))
 
 
-def bar(part: float, complete: float) -> Markup:
+def bar(part: float, complete: float) -> Cell:
     """Return a table cell with `part` as a percentage of `complete`, and a bar; empty if `complete` is 0."""
     if not complete:
         return number(None, str)
     drawn = element("span", class_="share", style=f"width:{part / complete * _WIDEST_EM:.2f}em") if part else None
     words = element("span", share(part, complete), class_="percent")
-    return element("td", drawn, words, class_="number", data_value=part / complete)
+    return Cell((drawn, words), "number", part / complete)
 
 
-def group_cells(row: Row) -> list[Markup]:
+def group_cells(row: Row) -> list[Cell]:
     """Return the table cells for a group of seconds, in the order of GROUP_HEADS.
 
     `row` has the counts of the group from `questions.py` or `places.py`.

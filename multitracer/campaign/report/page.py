@@ -22,7 +22,7 @@ from multitracer.campaign.report.questions import MOST_GROUPS, PERCENTS, RADIO
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, LimitSubtype
 from multitracer.figures.environment import cell_name
 from multitracer.report.limit_words import says
-from multitracer.report.markup import Markup, element
+from multitracer.report.markup import Markup, element, unbroken
 from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, ends, moment, printable, rate, share
 
@@ -109,11 +109,11 @@ def answer_section(numbers: Quality, sentence: str) -> Markup:
         facts.append(("Lost segments", share(numbers.lost or 0, numbers.sent), f"of {numbers.sent:,}"))
     return element(
         "section",
-        element("p", sentence, class_="lead"),
+        element("p", unbroken(sentence), class_="lead"),
         element(
             "dl",
             [
-                element("div", element("dt", name), element("dd", value, element("small", more)))
+                element("div", element("dt", name), element("dd", value, element("small", unbroken(more))))
                 for name, value, more in facts
             ],
             class_="facts",
@@ -141,7 +141,7 @@ def _distribution(title: str, at: Sequence[float], words: Callable[[float], str]
     middle = ", ".join(f"{percent} % have at most {words(at[percent])}" for percent in (5, 50, 95))
     up = linear(0, 100, lambda percent: f"{percent:g} %")
     drawn = line(list(zip(at, PERCENTS, strict=True)), fitting(at, words), up, says=f"{title}: {middle}")
-    return element("figure", element("figcaption", title), drawn, element("p", f"Of the seconds, {middle}."))
+    return element("figure", element("figcaption", title), drawn, element("p", unbroken(f"Of the seconds, {middle}.")))
 
 
 # --- why ---
@@ -189,11 +189,15 @@ def _findings(findings: Sequence[Row]) -> Markup:
             seconds(row["cost_s"]),
             number(row["sessions"], lambda n: f"{n:,}"),
             number(row["rows"], lambda n: f"{n:,}"),
-            text(printable(row["worst"]["sentence"] or ""), element("em", f" {_session(row['worst'])}"), wrap=True),
+            text(_example(row["worst"]), element("em", f" {_session(row['worst'])}"), wrap=True),
         ]
         for row in findings
     ]
-    return table("Findings by cost", heads, rows)
+    return table("Findings by cost", heads, rows, cards=True)
+
+
+def _example(finding: Row) -> str:
+    return unbroken(printable(finding["sentence"] or ""))
 
 
 def _session(row: Row) -> str:
@@ -253,7 +257,7 @@ def _hours(hours: Sequence[Row]) -> Markup:
         element("summary", "As a table"),
         table("Hours of the day, UTC", (("Hour", True), *GROUP_HEADS), rows),
     )
-    drawn = element("figure", bars(points, across, up, says=words), element("p", f"{words}."))
+    drawn = element("figure", bars(points, across, up, says=words), element("p", unbroken(f"{words}.")))
     return element("div", element("div", drawn, class_="drawings"), listed)
 
 
@@ -300,7 +304,7 @@ def _line(title: str, points: list[tuple[float, float]], words: Callable[[float]
     )
     up = linear(0, max(value for _, value in points), words)
     drawn = line(points, across, up, says=says_, dots=len(points) <= 60)
-    return element("figure", element("figcaption", title), drawn, element("p", f"{says_}."))
+    return element("figure", element("figcaption", title), drawn, element("p", unbroken(f"{says_}.")))
 
 
 def _day(day: float) -> str:
@@ -326,7 +330,7 @@ def stretches_section(rows: Sequence[Row], links: Sequence[Markup], judged: int)
     """
     title = "The worst stretches" if rows else "Where was it worst?"
     heads = (
-        ("", True), ("Cost", True), ("Length", True), ("When", False), ("Session", False), ("Report", False),
+        ("Rank", True), ("Cost", True), ("Length", True), ("When", False), ("Session", False), ("Report", False),
         ("Throughput", True), ("Limit", False), ("Cell", False), ("Level", True), ("Place", False),
     )  # fmt: skip
     cells = [
@@ -336,7 +340,7 @@ def stretches_section(rows: Sequence[Row], links: Sequence[Markup], judged: int)
             seconds((row["end_ns"] - row["begin_ns"]) / NS_PER_S),
             text(f"{moment(row['begin_ns'])[:_TO_SECONDS]} UTC"),
             text(_session(row)),
-            element("td", link),
+            text(link),
             number(row["throughput_bps"], rate),
             text(printable(row["limited_by"] or ("" if row["lost_s"] is not None else "radio"))),
             text(_cell(row["cell"]) if any(row["cell"].values()) else ""),
@@ -349,7 +353,7 @@ def stretches_section(rows: Sequence[Row], links: Sequence[Markup], judged: int)
         "The cost is the time that would have been saved at the typical rate. An interval without "
         "a cost is bad because of its radio only."
     )
-    shown = table("The worst stretches, by cost", heads, cells, filter_id="stretches") if rows else None
+    shown = table("The worst stretches, by cost", heads, cells, filter_id="stretches", cards=True) if rows else None
     why = "None: there are no two consecutive bad seconds." if judged else _NOT_JUDGED
     nothing = None if rows else element("p", why)
     return element(
@@ -392,6 +396,6 @@ def method_section(numbers: Quality, bounds: RateBounds, facts: Sequence[tuple[s
     return element(
         "section",
         element("h2", "How it was counted"),
-        element("p", " ".join(words)),
+        element("p", unbroken(" ".join(words))),
         element("table", element("tbody", rows), class_="plain"),
     )

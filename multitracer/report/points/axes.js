@@ -46,6 +46,9 @@ const Axes = (() => {
     return values.length > 1 ? { values, decimals: 0 } : ticks(low, high, most);
   }
 
+  /* Whether the times of a figure are written as minutes and seconds, as on the first screen. */
+  const isClock = (figure) => figure.unit === "s" && figure.span[1] >= 60;
+
   /* Seconds as minutes and seconds, 12:05, or hours, 1:02:05. */
   function clock(seconds, decimals = 0) {
     const size = Math.abs(Number(seconds.toFixed(decimals)));
@@ -78,5 +81,5 @@ const Axes = (() => {
     return lines;
   }
 
-  return { words, ticks, times, clock, wide, wrapped };
+  return { words, ticks, times, isClock, clock, wide, wrapped };
 })();

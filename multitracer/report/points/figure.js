@@ -29,10 +29,12 @@ const Figures = (() => {
 
   /* What the page draws of a window, in a sentence. */
   function sentence(figure, view, parts) {
-    const from = Math.max(view[0], figure.span[0]).toFixed(view[1] - view[0] < 0.01 ? 6 : 3);
-    const to = Math.min(view[1], figure.span[1]).toFixed(view[1] - view[0] < 0.01 ? 6 : 3);
+    const decimals = view[1] - view[0] < 0.01 ? 6 : 3;
+    const ends = [Math.max(view[0], figure.span[0]), Math.min(view[1], figure.span[1])];
+    const [from, to] = ends.map((each) => each.toFixed(decimals)); // as options take them
+    const words = ends.map((each) => (Axes.isClock(figure) ? Axes.clock(each, decimals) : `${each.toFixed(decimals)} ${figure.unit}`));
     const count = parts.reduce((sum, one) => sum + one.end - one.first, 0).toLocaleString("en");
-    const where = `${from} ${figure.unit} to ${to} ${figure.unit}: ${count} points`;
+    const where = `${words.join(" to ")}: ${count} points`;
     if (figure.unread) return `${where} of the overview. All points cannot be read: ${figure.unread}.`;
     if (parts.some(({ series }) => series.stored)) return `${where} of the overview; all points are being read.`;
     if (parts.some(({ series }) => series.points < series.of)) {
