@@ -69,6 +69,22 @@ def test_what_was_wrong_once_is_right(name: str, view: str, limit: str) -> None:
     assert (one.right, one.answer) == (True, limit)
 
 
+_SECOND = (
+    ("00171-bursts", "both", "slow-start"),  # a pacer spreads what the window allows after each idle time
+    ("00171-bursts", "sender", "slow-start"),
+    ("1000002-cellular-bursty", "sender", "slow-start"),  # ACKs release what is written at once
+    ("2041043-own-bursts", "both", "link"),  # bursts of 15 ms wait for a shaper on the sender's interface
+    ("2041043-own-bursts", "sender", "link"),
+)
+
+
+@pytest.mark.parametrize(("name", "view", "limit"), _SECOND)
+def test_what_a_burst_waits_for_is_no_time_of_the_program(name: str, view: str, limit: str) -> None:
+    (one,) = (each for each in judged(view) if each.name == name)
+    assert one.answer == "application"
+    assert one.ours.get(limit, 0.0) == pytest.approx(one.true[limit], rel=0.25)
+
+
 def test_no_healthy_path_gets_a_fault() -> None:
     controls = {folder.name for folder in RECORDINGS if _truth(folder)["control"]}
     assert len(controls) >= 4

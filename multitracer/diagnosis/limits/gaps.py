@@ -78,6 +78,38 @@ def gaps(seen: Observed) -> IdleGaps:
     return IdleGaps(begin, end, fresh, woken, np.where(woken, last, -1), seen.outstanding(before, side="left"))
 
 
+def within_writes(seen: Observed) -> Spans:
+    """Return the intervals between new segments, neither of which ends a write, by the PSH flag.
+
+    TCP sets PSH in the last segment that it has (RFC 9293, section 3.9.1.2).
+    """
+    each, chosen = _within_writes(seen)
+    return Spans.of(each.begin[chosen], each.end[chosen])
+
+
+def unfinished_writes(seen: Observed) -> Spans:
+    """Return the intervals within writes in which a full segment waited to be sent.
+
+    Less than that waits where Nagle's algorithm joins two writes: this ends when the program writes, not when an ACK
+    comes, and not before the first data of a burst can be acknowledged.
+    """
+    each, chosen = _within_writes(seen)
+    is_first = seen.outstanding(each.end, side="left") == 0
+    burst_ns = each.end[np.maximum.accumulate(np.where(is_first, np.arange(len(is_first)), 0))]
+    chosen &= ~is_first & (each.woken | (each.end - burst_ns < seen.floor_ns))
+    return Spans.of(each.begin[chosen], each.end[chosen])
+
+
+def _within_writes(seen: Observed) -> tuple[IdleGaps, Array]:
+    """Return the gaps between new segments, and which of them neither begin nor end with the end of a write: bool."""
+    sends, fresh = seen.sends, seen.fresh
+    is_open = ~sends.pushed[fresh] & (sends.end[fresh] - sends.begin[fresh] >= seen.mss_bytes)
+    chosen = np.zeros(len(fresh), dtype=bool)
+    if not is_open.all():  # else nothing shows where writes end
+        chosen[1:] = is_open[1:] & is_open[:-1] & (sends.begin[fresh[1:]] == sends.end[fresh[:-1]])
+    return gaps(seen), chosen
+
+
 def idle_gaps(seen: Observed, still: IdleSpans) -> SenderIdleGaps:
     """Return the intervals in which the sending TCP had nothing to send.
 

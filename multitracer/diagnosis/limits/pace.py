@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import increases, indexes, median, places, span_minimum
+from multitracer.diagnosis.limits.gaps import unfinished_writes, within_writes
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
@@ -169,7 +170,7 @@ def pace(seen: Observed, window: Spans, buffer: Spans, steady: Spans, link: Busy
         doubtful = Spans.of(*blocks.where(too_long & is_doubtful))
     doubtful = doubtful.union(_by_rate_alone(seen, link).without(Spans.of(*blocks.where(share >= _NEAR_RATE))))
     return Pace(
-        writes=Spans.of(*blocks.where(clock.writes & spare)),
+        writes=Spans.of(*blocks.where(clock.writes & spare)).without(_waiting(seen)),
         at_rate=Spans.of(*blocks.where((clock.writes | clock.writer) & (share >= _NEAR_RATE))),
         refuted=refuted,
         doubtful=doubtful,
@@ -392,6 +393,18 @@ def _unsent(seen: Observed, blocks: Spans) -> tuple[Array, Array]:
     return full > _HALF * many, (many > 0) & (full <= _HALF * many)
 
 
+def _waiting(seen: Observed) -> Spans:
+    """Return the intervals in which a segment was unsent, by the PSH flag or by two readings of the kernel."""
+    writes = unfinished_writes(seen)
+    if seen.state is None:
+        return writes
+    read = indexes(seen.state["notsent_bytes"] != NA)
+    read = read[np.argsort(seen.state["time_ns"][read], kind="stable")]
+    time, much = seen.state["time_ns"][read], seen.state["notsent_bytes"][read] >= seen.mss_bytes
+    both = much[1:] & much[:-1]
+    return writes.union(Spans.of(time[:-1][both], time[1:][both]))
+
+
 def buffer_was_full(seen: Observed) -> bool:
     """Return whether the kernel counted time in which a full send buffer blocked the application."""
     if seen.state is None:
@@ -506,7 +519,7 @@ def _clipped(spans: Spans, seen: Observed) -> Spans:
 
 
 def _delayed_by_stamps(seen: Observed) -> Spans:
-    """Return the intervals in which segments were stamped and not captured yet, where these are half of the time.
+    """Return the intervals in which segments were stamped and not captured yet: half of a block, or of a burst.
 
     A step of the capture's clock delays the answers as well: what the fastest answer of a block lags is subtracted.
     """
@@ -519,8 +532,23 @@ def _delayed_by_stamps(seen: Observed) -> Spans:
     delay_ns = np.where(of >= 0, np.maximum(seen.host_delay_ns - minimum_ns[of], 0), 0)
     spans = _clipped(Spans.of(at - delay_ns, at), seen)
     most = indexes(spans.overlap_ns(*blocks) >= _HALF * blocks.length_ns)
-    inside = blocks.where(most)
-    return spans.without(spans.without(Spans.of(*inside)))
+    return spans.without(spans.without(blocks.where(most))).union(_delayed_bursts(seen, seen.host_delay_ns, blocks))
+
+
+def _delayed_bursts(seen: Observed, delay_ns: Array, blocks: Spans) -> Spans:
+    """Return the bursts of one write, shorter than a block, that are held as long as a round trip or longer.
+
+    What a burst after an idle time sends first finds no queue, so that its delay is the minimum.
+    """
+    writes, at = within_writes(seen), seen.sends.time_ns
+    is_short = writes.length_ns < blocks.length_ns.min()
+    writes = writes.where(is_short & (writes.length_ns >= max(seen.floor_ns, seen.stamp_tick_ns)))
+    of = writes.which(at)
+    inside = indexes(of >= 0)
+    first = np.searchsorted(at, writes.begin)
+    held_ns = np.maximum(delay_ns[inside] - delay_ns[first[of[inside]]], 0)
+    spans = Spans.of(at[inside] - held_ns, at[inside])
+    return writes.where(spans.overlap_ns(*writes) >= _HALF * writes.length_ns)
 
 
 def _delayed_by_kernel(seen: Observed) -> Spans:

@@ -265,24 +265,40 @@ def slow_start(seen: Observed, filled: Spans, idle: Spans) -> Spans:
     """
     long = idle.where(idle.length_ns >= max(_IDLE_NS, seen.floor_ns))
     begins = np.concatenate([[seen.opened_ns], long.end[(long.end > seen.opened_ns) & (long.end < seen.end_ns)]])
-    losses = seen.sends.time_ns[seen.sends.needed]
+    losses = np.sort(seen.sends.time_ns[seen.sends.needed])
+    reached = _reached(seen, losses) if len(begins) > 1 else losses[:0]
+    stops = np.sort(np.concatenate([filled.begin, losses, _standing(seen, begins), reached, [seen.end_ns]]))
+    return Spans.of(begins, stops[np.minimum(np.searchsorted(stops, begins), len(stops) - 1)])
 
-    # when rounds had ceased to grow for three in a row
-    fresh, standing = seen.fresh, np.empty(0, dtype=np.int64)
-    if len(fresh) and seen.floor_ns:
-        time, size = seen.sends.time_ns[fresh], (seen.sends.end - seen.sends.begin)[fresh]
-        number, first = first_of_each((time - time[0]) // seen.floor_ns)
-        sums = np.add.reduceat(size, first)
-        number, sums = number[sums > 0], sums[sums > 0]
-        grows = sums[1:] >= GROWS * sums[:-1]
-        if len(grows) >= _STALE_ROUNDS:
-            still = np.convolve(~grows, np.ones(_STALE_ROUNDS), mode="valid") == _STALE_ROUNDS
-            standing = time[0] + number[1:][: len(still)][still] * seen.floor_ns
-    stops = np.sort(np.concatenate([filled.begin, losses, standing, [seen.end_ns]]))
-    ends = stops[np.minimum(np.searchsorted(stops, begins, side="left"), len(stops) - 1)]
-    had_loss = np.searchsorted(np.sort(losses), begins) > 0
-    keep = ~had_loss | (begins == seen.opened_ns)
-    return Spans.of(begins[keep], ends[keep])
+
+def _standing(seen: Observed, begins: Array) -> Array:
+    """Return when round trips had ceased to grow for three in a row, none of them the first one after an idle time."""
+    fresh = seen.fresh
+    if not len(fresh) or not seen.floor_ns:
+        return np.empty(0, dtype=np.int64)
+    time, size = seen.sends.time_ns[fresh], (seen.sends.end - seen.sends.begin)[fresh]
+    since = begins[np.maximum(np.searchsorted(begins, time, side="right") - 1, 0)]
+    begin, first = first_of_each(since + (time - since) // seen.floor_ns * seen.floor_ns)
+    sums = np.add.reduceat(size, first)
+    grows = (sums[1:] >= GROWS * sums[:-1]) | (np.diff(since[first]) > 0)
+    if len(grows) < _STALE_ROUNDS:
+        return np.empty(0, dtype=np.int64)
+    still = np.convolve(~grows, np.ones(_STALE_ROUNDS), mode="valid") == _STALE_ROUNDS
+    return np.asarray(begin[1:][: len(still)][still])
+
+
+def _reached(seen: Observed, losses: Array) -> Array:
+    """Return when half of what was in flight at the last loss was in flight again: no slow-start threshold is lower.
+
+    RFC 5681, equation 4.
+    """
+    time = seen.sends.time_ns[seen.fresh]
+    last = np.searchsorted(losses, time) - 1
+    after = last >= 0
+    if not after.any():
+        return losses[:0]
+    threshold = np.maximum(seen.outstanding(losses) / 2, 2 * seen.mss_bytes)
+    return np.asarray(time[after][seen.outstanding(time[after]) >= threshold[last[after]]])
 
 
 class FullWindow(NamedTuple):
