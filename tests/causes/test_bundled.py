@@ -58,6 +58,8 @@ _ONCE_WRONG = (
     ("1000130-cellular-sndbuf", "receiver", "sender-buffer"),  # a radio's delay seemed to be a queue
     ("2000102-policer-then-link", "sender", "link"),  # the link behind the policer queues what a full bucket passes
     ("2000125-policer-alone", "receiver", "link"),  # IPv6: the sender does not number its packets
+    ("2041034-policer-then-link", "receiver", "link"),  # no timestamps: no delay is known
+    ("95421-policer", "receiver", "link"),  # BBR loses packets all the time, for nine round trips
     ("3000106-small-messages-outage", "sender", "outage"),  # what ended it answered no retransmission
     ("3000110-lost-requests", "both", "recovery"),  # answers of one segment after late requests: no full send buffer
 )

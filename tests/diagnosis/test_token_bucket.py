@@ -16,6 +16,7 @@ from multitracer.diagnosis.packets.policing import (
     bucket,
     is_even,
     own_rate,
+    policer_of_arrivals,
     used,
 )
 
@@ -90,6 +91,14 @@ def test_no_bucket_explains_what_chance_dropped(seed: int) -> None:
     found = bucket(ArrivedStream(times, np.full(len(times), PACKET), lost))
     assert found is not None
     assert found.explained < 0.8
+
+
+def test_without_delays_a_policer_shows_where_trains_are_faster_than_a_queue_at_its_rate() -> None:
+    stream, _ = policed(sent(400, np.random.default_rng(12)), 12 * PACKET)
+    queued = replace(stream, time_s=np.maximum.accumulate(stream.time_s + stream.passed / RATE))
+    for arrived, is_found in ((stream, True), (queued, False)):
+        rows = np.zeros(len(arrived.time_s), dtype=np.int64)
+        assert (policer_of_arrivals(arrived, rows, None, round(ROUND_S * 1e9), 0) is not None) is is_found
 
 
 def test_losses_in_a_row_are_no_evidence() -> None:

@@ -82,7 +82,7 @@ def at_receiver(transfer: Transfer) -> Observed:
         overtaken=late,
         echoed_ns=echoed_ns,
         trip_ns=trip,
-        policer_of_arrivals=None if tick is None else _policer(transfer, sends, way, max(floor, 1)),
+        policer_of_arrivals=_policer(transfer, sends, way, max(floor, 1), are_timed=tick is not None),
         weak=weak_limits(transfer, Viewpoint.RECEIVER, coarse=coarse),
         coarse=coarse,
         stamp_tick_ns=tick or 0,
@@ -184,7 +184,7 @@ def _echoed_answers(transfer: Transfer, sends: Sends, answers: Answers, slack_ns
     return np.where(known, echoed, NA), late
 
 
-def _policer(transfer: Transfer, sends: Sends, queue_ns: Array, floor_ns: int) -> Policer | None:
+def _policer(transfer: Transfer, sends: Sends, queue_ns: Array, floor_ns: int, *, are_timed: bool) -> Policer | None:
     """Return the policer that dropped segments; None if there was none.
 
     What is missing shows in the numbers of the sender's packets (IP identification), or else in holes of the data.
@@ -203,7 +203,7 @@ def _policer(transfer: Transfer, sends: Sends, queue_ns: Array, floor_ns: int) -
     stream = ArrivedStream(passed_ns / NS_PER_S, np.insert(size, gap, size.max()).astype(np.float64), is_lost)
     before = np.maximum(gap - 1, 0)
     row, waited_ns = (np.insert(each, gap, each[before]) for each in (sends.row, queue_ns))
-    return policer_of_arrivals(stream, row, waited_ns, floor_ns, int(came_ns[0]))
+    return policer_of_arrivals(stream, row, waited_ns if are_timed else None, floor_ns, int(came_ns[0]))
 
 
 def _in_order(arrived: Sends, late: Overtaken) -> Sends:

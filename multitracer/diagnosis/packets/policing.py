@@ -70,6 +70,12 @@ _FASTER = 1.5
 """Minimum ratio of the link's rate to the policer's rate: otherwise the link's own queue may drop the packets."""
 _FASTER_BY_ACKS = 2.5
 """The same ratio at the sender alone: an ACK covers one segment or two, so ACK trains seem twice as fast."""
+_MUCH_FASTER, _CLEAR = 1.75, 0.95
+"""Ratio of the link's rate to the minimum, and share of explained intervals, from which on delays are
+not asked: behind a queue at the rate of the bucket no train is so fast. At least 1.9 at five policers whose delays are
+unknown, or are those of delayed ACKs."""
+_FASTER_WITHOUT_DELAY = 1.2
+"""The ratio where one-way delays show that the packets before the losses found no queue."""
 
 
 class Policer(NamedTuple):
@@ -132,12 +138,13 @@ class Policing:
         if stream is None or of is None or of.explained < _LIKELY:
             return None
         even, fits = is_even(stream), of.explained >= _EXPLAINED and rounds(mine, mine.lost) >= _MIN_ROUNDS
+        link, is_one_way = _link_rate(mine), mine.delays is not None and mine.delays.is_one_way
+        faster = _FASTER if mine.transfer.data_pairs is not None else _FASTER_BY_ACKS
         if self._waited:
-            fits = fits and even
+            fits = fits and (even or (not is_one_way and _is_clear(stream, of, link / (faster * of.rate))))
         else:
             fits = even or (fits and of.stretches >= _MIN_STRETCHES and of.too_many <= _TOO_MANY)
-        link = _link_rate(mine)
-        faster = _FASTER if mine.transfer.data_pairs is not None else _FASTER_BY_ACKS
+            faster = _FASTER_WITHOUT_DELAY if is_one_way and even else faster
         if not fits or link <= faster * of.rate:
             return None
         speed, first_ns = mine.transfer.speed, int(mine.sent_ns[mine.lost[0]])
@@ -169,8 +176,17 @@ class Policing:
         return below < _BELOW_SUSPECTED and is_near
 
 
+def _is_clear(stream: ArrivedStream, of: TokenBucket, ratio: float) -> bool:
+    """Return whether a bucket explains nearly all, and the link is far too fast for a queue at the bucket's rate.
+
+    `ratio` is that of both rates, divided by the minimum of a policer whose losses come without delay.
+    """
+    fits = of.stretches >= _MIN_STRETCHES or is_even(stream)
+    return fits and of.explained >= _CLEAR and of.too_many <= _TOO_MANY and ratio > _MUCH_FASTER
+
+
 def policer_of_arrivals(
-    arrived: ArrivedStream, row: Array, queue_ns: Array, round_trip_ns: int, begin_ns: int
+    arrived: ArrivedStream, row: Array, queue_ns: Array | None, round_trip_ns: int, begin_ns: int
 ) -> Policer | None:
     """Return the policer that a receiver's capture shows; None if it shows none.
 
@@ -180,8 +196,8 @@ def policer_of_arrivals(
         What arrived, and what did not: each lost packet just behind the last one before it that arrived.
     row : ndarray of int64, shape (n,)
         Row of `sender` of each packet, of a lost one that of the packet before it.
-    queue_ns : ndarray of int64, ns, shape (n,)
-        Queueing delay of each packet, of a lost one that of the packet before it.
+    queue_ns : ndarray of int64, ns, shape (n,), or None
+        Queueing delay of each packet, of a lost one that of the packet before it; None if it is unknown.
     round_trip_ns : int
     begin_ns : int
         The time 0 of `arrived`, by the sender's clock.
@@ -192,14 +208,15 @@ def policer_of_arrivals(
     within = slice(lost[0], lost[-1] + 1)
     first_s = float(arrived.time_s[lost[0]])
     stream = ArrivedStream(arrived.time_s[within] - first_s, arrived.size[within], arrived.is_lost[within])
-    if float(np.median(queue_ns[lost])) >= max(_QUEUE_NS, _QUEUE_SHARE * round_trip_ns):
+    if queue_ns is not None and float(np.median(queue_ns[lost])) >= max(_QUEUE_NS, _QUEUE_SHARE * round_trip_ns):
         return None
-    took_s, of = float(stream.time_s[-1]), bucket(stream)
-    if of is None or of.explained < _EXPLAINED or took_s * NS_PER_S < _MIN_ROUNDS * max(round_trip_ns, 1):
+    of, even, link = bucket(stream), is_even(stream), _fastest_train(arrived)
+    if of is None or of.explained < _EXPLAINED or link <= _FASTER * of.rate:
         return None
-    link = _fastest_train(arrived)
-    fits = of.stretches >= _MIN_STRETCHES and of.too_many <= _TOO_MANY
-    if not (fits or is_even(stream)) or link <= _FASTER * of.rate:
+    lasts = float(stream.time_s[-1]) * NS_PER_S >= _MIN_ROUNDS * max(round_trip_ns, 1)
+    if not even and not (lasts and of.stretches >= _MIN_STRETCHES and of.too_many <= _TOO_MANY):
+        return None
+    if queue_ns is None and not _is_clear(stream, of, link / (_FASTER * of.rate)):
         return None
     tail = (float(arrived.time_s[-1] - arrived.time_s[lost[-1]]), float(arrived.size[lost[-1] + 1 :].sum()))
     begin, end = ((begin_ns + (first_s + each) * NS_PER_S).astype(np.int64) for each in used(stream, of, tail))
