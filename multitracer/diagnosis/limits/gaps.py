@@ -31,6 +31,8 @@ _SERVICES = 4.0
 _RECENT = 1.5
 """Round trips within which a segment that was not full shows that the send queue was empty."""
 
+_NEARLY_ALL = 0.8  # of the gaps of a burst: others end late where the sending host is busy. Not measured
+
 
 class SenderIdleGaps(NamedTuple):
     """Intervals without data to send, divided where the peer sent a request.
@@ -90,13 +92,18 @@ def within_writes(seen: Observed) -> Spans:
 def unfinished_writes(seen: Observed) -> Spans:
     """Return the intervals within writes in which a full segment waited to be sent.
 
-    Less than that waits where Nagle's algorithm joins two writes: this ends when the program writes, not when an ACK
-    comes, and not before the first data of a burst can be acknowledged.
+    Less than that waits where Nagle's algorithm joins two writes. This ends when the program writes: seldom when an ACK
+    comes, as nearly all gaps of a burst do which the congestion window ends, and not before the first data of a burst
+    can be acknowledged. A receiver does not know well enough when ACKs came.
     """
     each, chosen = _within_writes(seen)
     is_first = seen.outstanding(each.end, side="left") == 0
-    burst_ns = each.end[np.maximum.accumulate(np.where(is_first, np.arange(len(is_first)), 0))]
-    chosen &= ~is_first & (each.woken | (each.end - burst_ns < seen.floor_ns))
+    burst = np.cumsum(is_first)
+    is_late = each.end - each.end[np.maximum.accumulate(np.where(is_first, np.arange(len(burst)), 0))] >= seen.floor_ns
+    waits = is_late & (each.end - each.begin > seen.reaction_ns)
+    many, woken = (np.bincount(burst, which, minlength=1) for which in (waits, waits & each.woken))
+    follows = (woken >= _NEARLY_ALL * many)[burst] & (seen.view is not Viewpoint.RECEIVER)
+    chosen &= ~is_first & (~is_late | (each.woken & follows))
     return Spans.of(each.begin[chosen], each.end[chosen])
 
 
