@@ -16,7 +16,7 @@ from multitracer.diagnosis.limits.link import Busy
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.observed import Answers, DelaySamples, Observed, Sends
 from multitracer.diagnosis.limits.pace import ack_queue, own_queue, pace
-from multitracer.diagnosis.limits.partition import RuleEvidence, partition
+from multitracer.diagnosis.limits.partition import Cells, RuleEvidence, _complete_rounds, partition
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.limits.windows import is_spaced
 from multitracer.tables import NA
@@ -184,6 +184,14 @@ def test_what_a_full_window_lets_go_is_not_the_writers() -> None:
     full = Spans.of(np.array([0]), np.array([seen.end_ns]))
     assert not pace(seen, full, NONE, NONE, IDLE).writes.total_ns
     assert not pace(seen, NONE, full, NONE, IDLE).writes.total_ns
+
+
+def test_a_limit_that_is_only_possible_stays_so_where_it_fills_a_round_trip() -> None:
+    at = np.array([0, 40, 50, 90]) * NS_PER_MS
+    limit = np.array([Limit.LINK, Limit.CONGESTION_WINDOW, Limit.LINK], dtype=np.int16)
+    cells = Cells(at[:-1], at[1:], limit, np.zeros(3, dtype=np.int16), np.array([True, False, True]))
+    joined = _complete_rounds(cells, written(), NONE).joined()
+    assert (joined.limit.tolist(), joined.possible.tolist()) == ([Limit.LINK], [True])
 
 
 @pytest.mark.parametrize("many", [1, 2, 7])

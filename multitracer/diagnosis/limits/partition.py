@@ -210,7 +210,7 @@ def _complete_rounds(cells: Cells, seen: Observed, cwnd: Spans) -> Cells:
 
     After the last new segment nothing waits: the limit before it continues.
     """
-    limit, part = cells.limit.copy(), cells.part.copy()
+    limit, part, possible = cells.limit.copy(), cells.part.copy(), cells.possible.copy()
     rest = _IS_REST[limit]
     before = np.concatenate([limit[:1], limit[:-1]])
     trip = np.where(before == Limit.RECEIVER_WINDOW.value, max(seen.floor_ns, seen.turn_ns), seen.floor_ns)
@@ -221,18 +221,19 @@ def _complete_rounds(cells: Cells, seen: Observed, cwnd: Spans) -> Cells:
     same &= (before != Limit.SENDER_BUFFER.value) | ~held_by_cwnd
     chosen = indexes(rest & short & same)
     limit[chosen], part[chosen] = limit[chosen - 1], part[chosen - 1]
+    possible[chosen] |= possible[chosen - 1] | possible[chosen + 1]
 
     # after the last new segment
     last_ns = int(seen.sends.time_ns[seen.fresh[-1]]) if len(seen.fresh) else seen.begin_ns
     earlier = indexes(cells.begin < last_ns)
     if len(earlier):
-        kept, kept_part = int(limit[earlier[-1]]), part[earlier[-1]]
+        kept, kept_part, is_possible = int(limit[earlier[-1]]), part[earlier[-1]], possible[earlier[-1]]
         behind = (cells.begin >= last_ns) & _IS_REST[limit]
         if kept in (Limit.APPLICATION, Limit.HANDSHAKE):
             limit[behind], part[behind] = Limit.SLOW_START, LimitSubtype.NONE
         elif kept in (*_LASTING, *_REST):
-            limit[behind], part[behind] = kept, kept_part
-    return cells._replace(limit=limit, part=part)
+            limit[behind], part[behind], possible[behind] = kept, kept_part, is_possible
+    return cells._replace(limit=limit, part=part, possible=possible)
 
 
 class LossHoles(NamedTuple):
