@@ -329,6 +329,8 @@ _BLOCKED = (
     Limit.CONGESTION_WINDOW,
 )
 """Limits of a direction that has data outstanding or unsent, beside Nagle's algorithm."""
+_WAITS = (LimitSubtype.PEER, LimitSubtype.REPAIR, LimitSubtype.LATENCY)
+"""Waits for the other direction: for its program, for a lost request, for data in transit."""
 _INFERRED_WINDOWS = (Limit.SLOW_START, Limit.CONGESTION_WINDOW)
 """Limits that remain where no rule applies: seen from the receiver, nothing shows that more data were to be sent."""
 
@@ -337,7 +339,8 @@ def of_both_directions(one: Limited) -> Limited:
     """Return the limits of a connection: a wait for the peer is followed to what held the peer's data back.
 
     - Where the limit is the application with the subtype PEER, the limit of the other direction takes its place while
-      that direction has data outstanding or unsent. For the subtype REPAIR, only an outage or a recovery does.
+      that direction has data outstanding or unsent. For the subtype REPAIR, only an outage or a recovery does; for
+      LATENCY, a limit that keeps data longer than a round trip, but no window that merely may be one.
     - After the last payload byte of this direction, the limits of the other one follow until its own last byte.
     - If the one capture is the receiver's, an outage that the other direction shows there is one of this direction,
       too, and so are answers that are late: nothing arrived, so what this direction's packets suggest rests on none.
@@ -351,11 +354,14 @@ def of_both_directions(one: Limited) -> Limited:
     directions, row = its.capture.analysis.directions, 2 * (its.connection - 1) + (not its.reverse)
     if not directions["unique_bytes"][row]:
         return one
-    asks = (own.part == LimitSubtype.PEER.value) | (own.part == LimitSubtype.REPAIR.value)
-    asks &= own.limit == Limit.APPLICATION.value
+    is_idle = own.limit == Limit.APPLICATION.value
+    asks = is_idle & ((own.part == LimitSubtype.PEER.value) | (own.part == LimitSubtype.REPAIR.value))
+    late = is_idle & (own.part == LimitSubtype.LATENCY.value)
     last_ns = one.transfer.receiver_time(directions["last_payload_ns"][row : row + 1])
     rest_ns = max(int(last_ns[0] - own.end[-1]), 0)
-    waited_ns = max(int((own.end - own.begin)[asks].sum()), rest_ns)
+    floor_ns = 0 if one.seen is None else one.seen.floor_ns
+    late_ns = np.maximum((own.end - own.begin)[late] - round(ROUND * floor_ns), 0)
+    waited_ns = max(int((own.end - own.begin)[asks].sum() + late_ns.sum()), rest_ns)
     is_long = waited_ns > _WORTH_FOLLOWING * (int(own.end[-1] - own.begin[0]) + rest_ns)
     if not is_long and not directions["retransmitted_bytes"][row]:
         return one
@@ -407,12 +413,13 @@ def _is_followed(limited: Limited, alone: Limited, mine: Array, at: Array) -> Ar
     spans = spans.where(spans.length_ns > ROUND * floor_ns)
     held &= spans.holds(its.begin)
     asks = own.limit == Limit.APPLICATION
-    peer, repair = asks & (own.part == LimitSubtype.PEER), asks & (own.part == LimitSubtype.REPAIR)
+    peer, repair, late_ask = (asks & (own.part == part) for part in _WAITS)
     out, late = its.limit == Limit.OUTAGE, (its.limit == Limit.LINK) & its.possible
     is_here = alone.transfer.at_sender.host == limited.transfer.at_sender.host
     blind = (own.limit != Limit.HANDSHAKE) & (is_here and limited.view is Viewpoint.RECEIVER)
     is_more = held & (out | (its.limit == Limit.RECOVERY))  # than that a request was lost
-    return np.asarray((peer[mine] & held[at]) | (repair[mine] & is_more[at]) | (blind[mine] & (out | late)[at]))
+    followed = (peer[mine] & held[at]) | (repair[mine] & is_more[at]) | (late_ask[mine] & (held & ~is_window)[at])
+    return np.asarray(followed | (blind[mine] & (out | late)[at]))
 
 
 def _has_several_flights(limited: Limited) -> Array:
