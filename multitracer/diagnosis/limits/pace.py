@@ -554,7 +554,7 @@ def _delayed_bursts(seen: Observed, delay_ns: Array, blocks: Spans) -> Spans:
 def _delayed_by_kernel(seen: Observed) -> Spans:
     """Return the intervals between readings with unsent data, room in the window, and a round trip above the captured.
 
-    They are empty unless half of the readings are such.
+    Only what lasts for a round trip counts. They are empty unless most readings with unsent data are such.
     """
     state, answers, sends = seen.state, seen.answers, seen.sends
     if state is None or not len(sends):
@@ -571,14 +571,17 @@ def _delayed_by_kernel(seen: Observed) -> Spans:
     smoothed = _smoothed(answers.time_ns[new] - sends.time_ns[oldest[new]])
     at = np.searchsorted(answers.time_ns[new], state["time_ns"][read], side="right") - 1
     above_ns = state["srtt_ns"][read] - smoothed[np.maximum(at, 0)]
-    rate = float((sends.end - sends.begin)[seen.fresh].sum()) / (seen.end_ns - seen.opened_ns)
-    is_own = (at >= 0) & (above_ns > max(_OWN_NS, _OWN_SEGMENTS * seen.mss_bytes / max(rate, 1 / NS_PER_S)))
-    is_own &= state["notsent_bytes"][read] >= seen.mss_bytes
+    is_unsent = state["notsent_bytes"][read] >= seen.mss_bytes
+    busy_ns = (seen.end_ns - seen.opened_ns) * float(is_unsent.mean())  # a burst leaves its host in this time
+    rate = float((sends.end - sends.begin)[seen.fresh].sum()) / max(busy_ns, 1)
+    is_own = is_unsent & (at >= 0) & (above_ns > max(_OWN_NS, _OWN_SEGMENTS * seen.mss_bytes / max(rate, 1 / NS_PER_S)))
     is_own &= state["unacked_segments"][read] < state["cwnd_segments"][read]
-    if is_own.mean() < _HALF:
+    if is_own.sum() <= _HALF * is_unsent.sum():
         return Spans.none()
     time, both = state["time_ns"][read], is_own[1:] & is_own[:-1]
-    return Spans.of(time[:-1][both], time[1:][both])
+    own = Spans.of(time[:-1][both], time[1:][both])
+    lasting = own.bridged(seen.floor_ns)
+    return own.without(own.without(lasting.where(lasting.length_ns >= seen.floor_ns)))
 
 
 def _smoothed(trips_ns: Array) -> Array:
