@@ -339,8 +339,8 @@ def of_both_directions(one: Limited) -> Limited:
     """Return the limits of a connection: a wait for the peer is followed to what held the peer's data back.
 
     - Where the limit is the application with the subtype PEER, the limit of the other direction takes its place while
-      that direction has data outstanding or unsent. For the subtype REPAIR, only an outage or a recovery does; for
-      LATENCY, a limit that keeps data longer than a round trip, but no window that merely may be one.
+      that direction has data outstanding or unsent. For the subtype REPAIR, only an outage, a recovery or a
+      queue does; for LATENCY, a limit that keeps data longer than a round trip, but no window that merely may be one.
     - After the last payload byte of this direction, the limits of the other one follow until its own last byte.
     - If the one capture is the receiver's, an outage that the other direction shows there is one of this direction,
       too, and so are answers that are late: nothing arrived, so what this direction's packets suggest rests on none.
@@ -417,7 +417,8 @@ def _is_followed(limited: Limited, alone: Limited, mine: Array, at: Array) -> Ar
     out, late = its.limit == Limit.OUTAGE, (its.limit == Limit.LINK) & its.possible
     is_here = alone.transfer.at_sender.host == limited.transfer.at_sender.host
     blind = (own.limit != Limit.HANDSHAKE) & (is_here and limited.view is Viewpoint.RECEIVER)
-    is_more = held & (out | (its.limit == Limit.RECOVERY))  # than that a request was lost
+    is_queue = (its.limit == Limit.LINK) & ~its.possible
+    is_more = held & (out | is_queue | (its.limit == Limit.RECOVERY))  # than that a request was lost
     followed = (peer[mine] & held[at]) | (repair[mine] & is_more[at]) | (late_ask[mine] & (held & ~is_window)[at])
     return np.asarray(followed | (blind[mine] & (out | late)[at]))
 
