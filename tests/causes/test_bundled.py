@@ -77,6 +77,7 @@ _SECOND = (
     ("1000002-cellular-bursty", "sender", "slow-start"),  # ACKs release what is written at once
     ("2041043-own-bursts", "both", "link"),  # bursts of 15 ms wait for a shaper on the sender's interface
     ("2041043-own-bursts", "sender", "link"),
+    ("2042675-own-bursts", "sender", "link"),  # PSH within a write: the kernel sets it now and then
     ("2041295-own-bursts", "both", "link"),  # no timestamps: the kernel's readings show the queue
     ("2041295-own-bursts", "sender-state", "link"),
 )

@@ -467,6 +467,8 @@ _QUEUE_SPREAD = 0.1
 _LONG_QUEUE_NS = 10 * NS_PER_MS  # of ACKs, and a round trip: jitter of Wi-Fi and steps of satellites stay below
 _OWN_NS, _OWN_SEGMENTS = NS_PER_MS, 1.5
 """Minimum excess of the kernel's smoothed round trip over the captured one, in ns and in segments."""
+_BRIDGED = 4.0
+"""Gaps that a segment with PSH leaves between two parts of a burst: two typical ones. Not measured."""
 _GAIN = 8
 """Weight of the smoothed round trip: a new one counts one eighth (RFC 6298)."""
 
@@ -538,9 +540,12 @@ def _delayed_by_stamps(seen: Observed) -> Spans:
 def _delayed_bursts(seen: Observed, delay_ns: Array, blocks: Spans) -> Spans:
     """Return the bursts of one write, shorter than a block, that are held as long as a round trip or longer.
 
-    What a burst after an idle time sends first finds no queue, so that its delay is the minimum.
+    What a burst after an idle time sends first finds no queue, so that its delay is the minimum. A long write may have
+    segments with PSH in between.
     """
     writes, at = within_writes(seen), seen.sends.time_ns
+    gap_ns = np.diff(at)[writes.holds(at[1:] - 1)]
+    writes = writes.bridged(_BRIDGED * float(np.median(gap_ns))) if len(gap_ns) else writes
     is_short = writes.length_ns < blocks.length_ns.min()
     writes = writes.where(is_short & (writes.length_ns >= max(seen.floor_ns, seen.stamp_tick_ns)))
     of = writes.which(at)
