@@ -25,6 +25,7 @@ _NEEDLESS = 2  # copies sent needlessly that show losses of ACKs: a single one m
 _BITS = 8  # in a byte
 _OF_ACKS = 0.25  # minimum part of the link's time for which ACKs are named beside the data. Not measured
 _SHORT_S = 0.95  # below it one digit behind the point is less than two that count
+_TINY_S = 0.01  # below it a time is in milliseconds or microseconds
 _LONG_S = 100.0  # from here on minutes and seconds, as wherever a length of time is told
 _AS_ONE = 1.02
 """Maximum ratio of the highest to the lowest rate of a link that is printed as one number. Not measured."""
@@ -49,9 +50,8 @@ def what_happened(
         is_like_full_buffer = sure is Confidence.WEAK and limited.view in ONE_END
         return f"it {did} for {lasted(seconds)}{gaps}{', or its send buffer was full' if is_like_full_buffer else ''}"
     if limit is Limit.APPLICATION:
-        paused = idle_gaps_s(limited) if part is LimitSubtype.PEER else lengths
-        asks = "asked" if limited.transfer.reverse else "answered"
-        clause = _of_application(part, seconds, paused if len(paused) else lengths, asks=asks)
+        is_server = limited.transfer.reverse != (part is LimitSubtype.PEER)
+        clause = _of_application(part, seconds, waits_s(limited, part), is_server=is_server)
         may_be_lost = part is LimitSubtype.PEER and is_asked_in_vain(limited)
         return f"{clause}, or its requests were lost on the way, as some of its ACKs were" if may_be_lost else clause
     if limit is Limit.LINK:
@@ -67,14 +67,15 @@ def what_happened(
         return f"{what} for {lasted(seconds)}{at_rate(limited, changed)}"
     if limit is Limit.RECEIVER_WINDOW and part is LimitSubtype.ZERO:
         return f"it had no room for a segment for {lasted(seconds)}"
+    gaps = f", in {len(lengths):,} gaps" if len(lengths) > 1 else ""
     return {
         Limit.HANDSHAKE: f"it took {_opened(limited, seconds)}{_tried(limited)}",
-        Limit.OUTAGE: f"nothing arrived for {lasted(seconds)}, in {count(len(lengths), 'gap')}",
-        Limit.RECOVERY: f"new data waited {lasted(seconds)} for it, {count(len(lengths), 'time')}",
+        Limit.OUTAGE: f"nothing arrived for {lasted(seconds)}{gaps}",
+        Limit.RECOVERY: f"new data waited {lasted(seconds)} for it{_often(len(lengths))}",
         Limit.RECEIVER_WINDOW: f"data in flight filled it for {lasted(seconds)}{_though_read(limited)}",
         Limit.SENDER_BUFFER: _of_buffer(limited, seconds),
         Limit.SLOW_START: f"for {lasted(seconds)} the congestion window was still growing",
-        Limit.CONGESTION_WINDOW: f"{_made_small(limited)}it kept data back for {lasted(seconds)}{_though(limited)}",
+        Limit.CONGESTION_WINDOW: _of_window(limited, seconds, sure),
     }[limit]
 
 
@@ -117,8 +118,7 @@ def at_rate(limited: Limited, changed: Finding | None = None) -> str:
     if link_rate.high <= _AS_ONE * link_rate.low or low == high:
         return f", at {middle}"
     number, _, unit = low.partition(" ")
-    around = f"{number if high.endswith(f' {unit}') else low} to {high}"
-    return f", at {middle} while it was the limit ({around})"
+    return f", at {number if high.endswith(f' {unit}') else low} to {high}, {middle} at the median"
 
 
 def _tried(limited: Limited) -> str:
@@ -143,21 +143,25 @@ def _opened(limited: Limited, seconds: float) -> str:
     return f"{lasted(connected_s, 2)} to connect, and {lasted(seconds - connected_s, 2)} more until the server knew"
 
 
-def _though(limited: Limited) -> str:
-    """Return words that the path had room; "" if a policer or a router's marks show otherwise."""
+def _of_window(limited: Limited, seconds: float, sure: Confidence) -> str:
+    """Return a clause about the congestion window: why it was small is a guess where the limit itself is one."""
+    is_weak, is_after = sure is Confidence.WEAK, _is_after_losses(limited)
     seen = limited.seen
     had_none = seen is not None and (seen.policer is not None or bool(seen.answers.marked.any()))
-    return "" if had_none else " though the path had room"
+    room = "" if had_none else f" though the path {'seemed to have' if is_weak else 'had'} room"
+    if is_after and not is_weak:
+        return f"losses had made it small, and it kept data back for {lasted(seconds)}{room}"
+    return f"it kept data back for {lasted(seconds)}{' after losses' if is_after else ''}{room and ',' + room}"
 
 
-def _made_small(limited: Limited) -> str:
-    """Return words on losses, which make a congestion window small; "" where none came before most of its time."""
+def _is_after_losses(limited: Limited) -> bool:
+    """Return whether losses, which make a congestion window small, came before most of its time."""
     verdicts, (begin, end) = limited.transfer.verdicts, stretches(limited, Limit.CONGESTION_WINDOW)
     rows = verdicts["row"][verdicts["necessity"] == Necessity.NECESSARY]
     if not len(rows):
-        return ""
+        return False
     after_ns = np.maximum(end - np.maximum(begin, limited.transfer.time_ns[rows].min()), 0).sum()
-    return "losses had made it small, and " if 2 * after_ns > (end - begin).sum() else ""
+    return bool(2 * after_ns > (end - begin).sum())
 
 
 def _though_read(limited: Limited) -> str:
@@ -175,35 +179,55 @@ def _of_buffer(limited: Limited, seconds: float) -> str:
     return f"only ACKs released new data, for {lasted(seconds)}; {alike}"
 
 
-def _of_application(part: LimitSubtype, seconds: float, lengths: Array, *, asks: str) -> str:
-    """Return a clause about the application, but for its writes; `asks` is what the peer sends: requests or answers."""
-    typical, many = float(np.median(lengths)), len(lengths)
-    part, asks = (LimitSubtype.PEER, "sent more") if (part, asks) == (LimitSubtype.THINK, "answered") else (part, asks)
-    if part is LimitSubtype.THINK:
-        if many == 1:
-            return f"it took {about(typical)} to begin its answer"
-        return f"it took {lasted(seconds)} to begin {many} answers, usually {about(typical)} each"
-    if part is LimitSubtype.PEER:
-        if many == 1:
-            return f"it paused for {about(seconds)} before it {asks}"
-        return f"it paused {many:,} times before it {asks}, usually {about(typical)}, {lasted(seconds)} in all"
+def waits_s(limited: Limited, part: LimitSubtype) -> Array:
+    """Return the length of each wait for a program or the path: float64, s."""
+    begin, end = stretches(limited, Limit.APPLICATION, part)
+    lengths_s = np.asarray((end - begin) * limited.transfer.speed / NS_PER_S)
+    idle_s = idle_gaps_s(limited) if part is LimitSubtype.PEER else lengths_s
+    return idle_s if len(idle_s) else lengths_s
+
+
+def waited(lengths_s: Array, seconds: float, *, is_server: bool) -> str:
+    """Return a clause about a program that the other one waited for: a server's answers, or a client's requests."""
+    typical, many = float(np.median(lengths_s)), len(lengths_s)
+    if many == 1:
+        return f"it took {about(typical)} to begin its answer" if is_server else f"it waited {about(typical)} {_ASKS}"
+    if is_server:
+        return f"it took {lasted(seconds)} to begin {many:,} answers, typically {about(typical)} each"
+    return f"it waited {many:,} times {_ASKS}, typically {about(typical)}, {lasted(seconds)} in all"
+
+
+_ASKS = "before it sent its next request"
+
+
+def _of_application(part: LimitSubtype, seconds: float, lengths_s: Array, *, is_server: bool) -> str:
+    """Return a clause about the application, but for its writes; `is_server`: it is the responder that waited."""
+    if part in (LimitSubtype.THINK, LimitSubtype.PEER):
+        return waited(lengths_s, seconds, is_server=is_server)
     if part is LimitSubtype.LATENCY:
-        pair = "an answer and the next request" if asks == "asked" else "a request and its answer"
-        return f"{pair} took a round trip {count(many, 'time')}, {lasted(seconds)} in all"
+        pair = "an answer and the next request" if is_server else "a request and its answer"
+        return f"{pair} took a round trip {count(len(lengths_s), 'time')}, {lasted(seconds)} in all"
     if part is LimitSubtype.REPAIR:
-        return f"{lasted(seconds)} went by until a lost one was sent again, {count(many, 'time')}"
+        return f"{lasted(seconds)} went by until a lost one was sent again{_often(len(lengths_s))}"
     return f"small segments waited {lasted(seconds)} for the ACK of a small one (Nagle's algorithm)"
+
+
+def _often(many: int) -> str:
+    """Return how often something happened, after a comma; "" for once."""
+    return f", {many:,} times" if many > 1 else ""
 
 
 def lasted(seconds: float, digits: int = 1) -> str:
     """Return a duration as text in seconds, with `digits` decimals.
 
-    Below 1 s it has two significant digits.
+    Below 1 s it has two significant digits, below 10 ms in milliseconds or microseconds.
     """
     if seconds >= _LONG_S:
         return duration(seconds * NS_PER_S)
     if seconds >= _SHORT_S:
         return f"{seconds:.{digits}f} s"
+    if seconds < _TINY_S:
+        return duration(float(f"{seconds:.2g}") * NS_PER_S)
     return f"{np.format_float_positional(seconds, 2, fractional=False, trim='-')} s"
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
+from multitracer.analysis.verdicts.words import Necessity
 from multitracer.captured import CaptureMark, Flag
 from multitracer.diagnosis.finding import ORDER_DIGITS
 from multitracer.diagnosis.limits.at_sender import offered_bytes
@@ -97,6 +98,8 @@ _FORGOTTEN, _AFTER_IT = "idle-timeout", {"reset-by-peer"}
 """The end of a connection that a box had forgotten, and the kinds that tell of the same end."""
 _OF_LOSSES = {"random-loss", "congestion-loss", "policer", "path-mtu-black-hole", "reordering"}
 """Kinds of findings that say why data were lost, or that none were."""
+_OUTAGES = {"outage", "blackout", _FORGOTTEN}
+"""Kinds of findings of time in which nothing arrived."""
 _AFTER_LOSSES = {Limit.RECOVERY, Limit.CONGESTION_WINDOW}
 _MIN_REPAIR = 0.02
 """If retransmissions took at least this share of the time, a sentence says that the cause of the losses is
@@ -326,7 +329,7 @@ class Diagnosis:
         shares = self.limited.shares
         after = [each for each in shares if each.limit in _AFTER_LOSSES or each.part is LimitSubtype.REPAIR]
         is_short = sum(each.seconds for each in after) <= _MIN_REPAIR * self.limited.total_s
-        if is_short or any(each.kind in _OF_LOSSES for each in self.findings):
+        if is_short or self._lost_in_outages or any(each.kind in _OF_LOSSES for each in self.findings):
             return ""
         if self.is_link_logged:
             return "No known fault explains why data were lost and sent again."
@@ -334,6 +337,15 @@ class Diagnosis:
             return words
         is_repaired = any(each.part is LimitSubtype.REPAIR for each in after)
         return "Requests or answers were lost, and no known fault explains why." if is_repaired else ""
+
+    @property
+    def _lost_in_outages(self) -> bool:
+        """Whether all data that had to be sent again were sent again in an outage, which explains them."""
+        verdicts, time_ns = self.transfer.verdicts, self.transfer.sender["time_ns"]
+        again_ns = time_ns[verdicts["row"][verdicts["necessity"] == Necessity.NECESSARY]]
+        outages = [each for each in self.findings if each.kind in _OUTAGES]
+        explained = [(again_ns >= each.begin_ns) & (again_ns <= each.end_ns) for each in outages]
+        return bool(len(again_ns) and np.any(explained, axis=0).all()) if explained else False
 
     def table(self) -> Table:
         """Return the table FINDINGS: one row per finding."""

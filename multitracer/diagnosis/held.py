@@ -127,7 +127,7 @@ def window_varies(limited: Limited) -> bool:
 def writes_in_words(limited: Limited, begin: Array, end: Array) -> tuple[str, str]:
     """Return two texts on a program in intervals (ns): what it did, and its idle gaps after a comma.
 
-    For example "had nothing to send" and ", in 8 pauses of about 0.71 s"; of a program that wrote little at a time
+    For example "had nothing to send" and ", in 8 idle gaps of about 0.71 s"; of a program that wrote little at a time
     "wrote only at 428 kbit/s" and "".
     """
     transfer = limited.transfer
@@ -144,7 +144,7 @@ def writes_in_words(limited: Limited, begin: Array, end: Array) -> tuple[str, st
 
 
 _FEW_GAPS, _LONG_GAP_S = 20, 0.1
-"""A program with more idle gaps than this, most of them shorter, writes slowly and makes no pauses. Not measured."""
+"""A program with more idle gaps than this, most of them shorter, writes slowly, and is not idle. Not measured."""
 
 
 def or_full_buffer(limited: Limited) -> str:
@@ -159,7 +159,7 @@ _AS_LONG = 0.25  # of that length. Not measured
 
 
 def idle_gaps_in_words(lengths_s: Array) -> str:
-    """Return how many idle gaps make most of their time, and their median: "mostly in 8 pauses of about 0.71 s".
+    """Return how many idle gaps make most of their time, and their median: "mostly in 8 idle gaps of about 0.71 s".
 
     Those between the segments of one write are short and many, and say nothing about the program.
     """
@@ -167,9 +167,9 @@ def idle_gaps_in_words(lengths_s: Array) -> str:
     mostly = "in" if len(main_s) == len(lengths_s) else "mostly in"
     many, largest, typical = len(main_s), float(main_s[0]), float(np.median(main_s))
     if many == 1:
-        return f"{mostly} one pause of {about(largest)}"
+        return f"{mostly} one idle gap of {about(largest)}"
     is_alike = abs(many * typical - main_s.sum()) <= _ALIKE * many * typical
-    return f"{mostly} {many:,} pauses of {f'about {about(typical)}' if is_alike else f'up to {about(largest)}'}"
+    return f"{mostly} {many:,} idle gaps of {f'about {about(typical)}' if is_alike else f'up to {about(largest)}'}"
 
 
 def _main(lengths_s: Array) -> Array:

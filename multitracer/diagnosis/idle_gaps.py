@@ -2,7 +2,8 @@
 
 The input is a `Diagnosis`, with its dead times (from the sender's capture) or the outages among its limits (from a
 receiver's capture alone). The results, for the rules, are the idle gaps of a receiver that chance does not explain
-(`idle_gaps`), and the findings that `outage` and `blackout` share (`dead_link`): duration, direction, failed tries.
+(`idle_gaps`), and the findings that `outage` and `blackout` share (`dead_link`): duration, direction, and the
+retransmissions that failed.
 
 Rules: each interval has one name. A dead time of a path MTU black hole, or of a connection that the other
 endpoint forgot, is no outage. Neither is one that chance explains at the rate of the other losses. The dead
@@ -21,7 +22,7 @@ from multitracer.diagnosis.packets.mtu_holes import MIN_SMALLER
 from multitracer.diagnosis.packets.opening_and_end import is_forgotten
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
-from multitracer.words import ends
+from multitracer.words import count, ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,12 +41,12 @@ losses; above it, there is no finding."""
 _MIN_LOSS = 0.01
 """Minimum loss rate that is assumed for this probability."""
 _MIN_UNANSWERED = 3
-"""Minimum number of unanswered packets in a row, including the tries."""
+"""Minimum number of unanswered packets in a row, including the retransmissions."""
 _WAYS = {
-    "both": "Nothing came through in either direction",
-    "data": "None of the data came through",
-    "acks": "The data came through, but nothing came back,",
-    "": "Nothing came back",
+    "both": "No packet arrived in either direction",
+    "data": "No data arrived",
+    "acks": "The data arrived, but no ACK came back",
+    "": "No ACK came back",
 }
 
 
@@ -61,20 +62,20 @@ def dead_link(diagnosis: Diagnosis, kind: str) -> Iterator[Finding]:
     for dead in diagnosis.dead_times:
         if not dead.failed or dead.begin_ns in holes or is_forgotten(diagnosis.opening, dead):
             continue
-        # packets that were lost in a row at most: by both captures, or all that got no answer; where no
-        # answer ever came, both captures show nothing of what was sent after the last packet in both
+        # packets that were lost in a row at most: by both captures, or all that were not acknowledged; where no
+        # ACK ever came, both captures show nothing of what was sent after the last packet in both
         in_a_row = dead.unanswered
         if NA not in (dead.lost_data, dead.answer):
             in_a_row = min(dead.unanswered, dead.lost_data + dead.lost_acks) or dead.unanswered
         if in_a_row < _MIN_UNANSWERED or share**in_a_row > _CHANCE:
             continue
         lasted_s, certain_s = (diagnosis.link_s(dead.begin_ns, end_ns) for end_ns in (dead.end_ns, dead.certain_ns))
-        tries = "a try" if dead.failed == 1 else f"{dead.failed} tries"
-        until = "the next was answered" if dead.answer != NA else _without_answer(diagnosis, dead)
+        until = "the next one was" if dead.answer != NA else _without_answer(diagnosis, dead)
         lasted = ends(f"{certain_s:.1f}", f"{lasted_s:.1f}")
         sentence = (
             f"{_WAYS[dead.way]} for {lasted} s, {diagnosis.at_s(dead.begin_ns):.1f} s into the transfer: "
-            f"{dead.unanswered} packets got no answer, {tries} to repair it among them; {until}."
+            f"{dead.unanswered} packets were not acknowledged, {count(dead.failed, 'retransmission')} among them; "
+            f"{until}."
         )
         numbers = {"outage_s": lasted_s, "outage_certain_s": certain_s, "unanswered_packets": dead.unanswered}
         if dead.answer != NA:
@@ -89,10 +90,10 @@ def dead_link(diagnosis: Diagnosis, kind: str) -> Iterator[Finding]:
 
 
 def _without_answer(diagnosis: Diagnosis, dead: DeadTime) -> str:
-    """Return words about the end of a dead time in which no retransmission was answered."""
+    """Return words about the end of a dead time in which no retransmission was acknowledged."""
     transfer = diagnosis.transfer
     last_ns = int(transfer.sender["time_ns"][transfer.acks].max(initial=dead.begin_ns))
-    return "then the peer sent data" if last_ns >= dead.end_ns else "and it never came back in this recording"
+    return "then the peer sent data" if last_ns >= dead.end_ns else "nor was any later one in this recording"
 
 
 def _at_receiver(diagnosis: Diagnosis, kind: str, idle_gap: ReceiverIdleGap) -> Finding:
@@ -105,8 +106,8 @@ def _at_receiver(diagnosis: Diagnosis, kind: str, idle_gap: ReceiverIdleGap) -> 
     last_ns, next_ns = diagnosis.transfer.sender["time_ns"][around].tolist()
     sentence = (
         f"No data arrived for {diagnosis.link_s(last_ns, next_ns):.1f} s, {diagnosis.at_s(last_ns):.1f} s "
-        "into the transfer, though some were on their way: what came then was the oldest missing, "
-        f"which a timer had sent again after {lasted_s:.1f} s."
+        "into the transfer, though some had been sent: what arrived then was the oldest that was missing, "
+        f"retransmitted by a timer after {lasted_s:.1f} s."
     )
     numbers = {"outage_s": lasted_s}
     evidence = rows("sender", around)

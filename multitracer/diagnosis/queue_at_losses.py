@@ -36,6 +36,7 @@ from multitracer.diagnosis.packets.packet_delays import (
 from multitracer.diagnosis.service_times import busy_chunks
 from multitracer.diagnosis.work_of_others import waits_beyond_ours
 from multitracer.units import NS_PER_MS, NS_PER_S
+from multitracer.words import count, percent
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.diagnosis import Diagnosis
@@ -436,16 +437,16 @@ def _beyond_around(diagnosis: Diagnosis, delays: PacketDelays, waits: Waits, los
 def loss_finding(diagnosis: Diagnosis, kind: str, lost: Losses, sentence: str) -> Finding:
     """Return one finding for all losses in `lost`.
 
-    `sentence` is a format string with the fields `count` and `share`.
+    `sentence` is a format string with the field `lost`: the number of packets and their share.
     """
     sent = diagnosis.segments.row[lost.place]
     began_ns, ended_ns = (int(diagnosis.transfer.sender["time_ns"][sent[i]]) for i in (0, -1))
-    count = len(lost.place)
-    share = count / len(diagnosis.segments)
-    numbers = {"lost_packets": count, "lost_share": share, "queue_before_s": lost.waited_s}
+    many = len(lost.place)
+    share = many / len(diagnosis.segments)
+    numbers = {"lost_packets": many, "lost_share": share, "queue_before_s": lost.waited_s}
     payload = int(diagnosis.segments.payload_bytes[lost.place].sum())
     cost_s = repair_s(diagnosis, began_ns)
-    words = sentence.format(count=count, percent=100 * share)
+    words = sentence.format(lost=f"{count(many, 'packet')} ({percent(share)})")
     evidence = rows("sender", np.unique(sent))
     return Finding(kind, began_ns, ended_ns, cost_s, payload, evidence, words, numbers=numbers)
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from multitracer.analysis.verdicts.words import Necessity
-from multitracer.diagnosis.clauses import at_rate, is_asked_in_vain, is_policed, lasted, policed_to, what_happened
+from multitracer.diagnosis.clauses import (
+    at_rate,
+    is_asked_in_vain,
+    is_policed,
+    lasted,
+    policed_to,
+    waited,
+    waits_s,
+    what_happened,
+)
 from multitracer.diagnosis.held import link_in_words, window_varies
+from multitracer.diagnosis.limits.limited import stretches
 from multitracer.diagnosis.limits.names import (
     OF_THE_RADIO,
     ONE_END,
@@ -49,6 +60,12 @@ ENDED_IN = "It ended in "
 """Begin of the sentence about an outage that the connection did not survive."""
 MOSTLY = 0.5
 """Minimum share for which a sentence begins with "Mostly" (limits.md)."""
+_JOINED = (Limit.APPLICATION, Limit.OUTAGE, Limit.RECOVERY)
+"""Limits that are one thing in both directions: the programs wait for each other, and one path lost the packets."""
+_SMALL = 0.02
+"""Minimum share of T with which a direction counts as one in which packets were lost. Not measured."""
+_WAITS = (LimitSubtype.THINK, LimitSubtype.PEER)
+"""Subtypes of the application limit in which one program waits for the other, seen from either direction."""
 
 
 _BOTH, _ALL = "the programs at both ends", "the programs and the path between them"
@@ -170,9 +187,7 @@ def headline_of(
     limit = next(iter(by_limit(limited.shares)))
     sums = _by_direction(limited)
     key = next(each for each in sums if each[0] is limit)
-    own = [
-        row for row in limited.shares if row.limit is limit and (limit is Limit.APPLICATION or row.reverse == key[1])
-    ]
+    own = [row for row in limited.shares if _is_of(row, key)]
     others = {each: share for each, share in sums.items() if each != key}
     next_share = max((share for (each, _), share in others.items() if each is not limit), default=0.0)
     if sum(row.share_low for row in own) < next_share:  # it is the largest by what may be another limit
@@ -184,19 +199,21 @@ def headline_of(
     of_radio = _radio_words(limited, limit, share, own[0].confidence, radio)
     first = of_radio.first or _first(limited, limit, parts, share, changed)
     named = {each for each, other in others.items() if other >= WORTH_SAYING and each[0] not in of_radio.limits}
-    rest = [_also(limited, *each, other) for each, other in others.items() if each in named]
+    rest = [*others_of_it, *(also for each in others if each in named for also in _also(limited, *each, others[each]))]
     helps = [_remedy(limited, row._replace(part=_main_part(limited, row)), facts) for row in parts]
+    further = _helps_of_others(limited, {each: other for each, other in others.items() if each in named}, facts)
     if others_of_it:
         rest_of_it = [row for row in own if row not in parts and row.share >= WORTH_SAYING]
-        helps += [_help_for(_noun_of(limited, row), row.share, _remedy(limited, row, facts)) for row in rest_of_it]
-    helps += _helps_of_others(limited, {each: other for each, other in others.items() if each in named}, facts)
+        further += [(row.share, _noun_of(limited, row), _remedy(limited, row, facts)) for row in rest_of_it]
+    helps += [_help_for(noun, share, words) for share, noun, words in sorted(further, key=itemgetter(0), reverse=True)]
     if reset is not None:
         helps.append("for the reset: the log of the program that ended it, or of a firewall")
     gone = {key} | named | {each for each in others if each[0] in of_radio.limits}
     last = [_last_words(limited, gone), "" if reset is None else _ended_by_reset(limited, reset)]
-    sentence = " ".join(filter(None, [first, of_radio.more, *others_of_it, *rest, *last]))
+    also = [words for _, words in sorted(rest, key=itemgetter(0), reverse=True)]
+    sentence = " ".join(filter(None, [first, _if_lost(limited, parts), of_radio.more, *also, *last]))
     help_, cause = of_radio.help or _distinct(helps), of_radio.cause
-    return Headline(limit, capture, share, own[0].confidence, sentence, help_, cause, parts[0].reverse)
+    return Headline(limit, capture, share, parts[0].confidence, sentence, help_, cause, parts[0].reverse)
 
 
 def _remedy(limited: Limited, row: LimitShare, facts: frozenset[str]) -> str:
@@ -210,34 +227,36 @@ def _help_for(noun: str, share: float, words: str) -> str:
 
 
 def _distinct(helps: Sequence[str]) -> str:
-    """Return remedies as one text, without those that another one contains."""
-    own = [each.rpartition("): ")[2] for each in helps]
-    chosen = [
-        each
-        for place, each in enumerate(helps)
-        if not any(own[place] in other for other in [*helps[:place], *(e for e in helps[place + 1 :] if e != each)])
-    ]
+    """Return remedies as one text, without those that an earlier one contains."""
+    chosen: list[str] = []
+    for each in helps:
+        own = each.rpartition("): ")[2]
+        if not any(own in other for other in chosen):
+            chosen.append(each)
     return "; ".join(chosen)
 
 
-def _helps_of_others(limited: Limited, named: dict[tuple[Limit, bool], float], facts: frozenset[str]) -> list[str]:
-    """Return the remedies of further limits, to follow that of the largest.
+def _helps_of_others(
+    limited: Limited, named: dict[tuple[Limit, bool], float], facts: frozenset[str]
+) -> list[tuple[float, str, str]]:
+    """Return share, noun and remedy of further limits, to follow that of the largest.
 
     `named` has the shares of the limits that the sentence names beside the largest, in descending order.
     """
     helps = []
-    for (limit, reverse), share in named.items():
+    for key, share in named.items():
+        limit = key[0]
         if limit is Limit.UNKNOWN:
             continue
-        rows = [row for row in limited.shares if row.limit is limit]
-        row = next(row for row in rows if limit is Limit.APPLICATION or row.reverse == reverse)
+        rows = [row for row in limited.shares if _is_of(row, key)]
+        row = rows[0]
         noun, part, of_noun = _noun(limited, limit, reverse=row.reverse), row.part, share
         if limit is Limit.APPLICATION:  # of one endpoint, as the sentence names it
             noun = _noun_of(limited, row)
             of_noun = _by_end(limited, rows)[noun]
         elif limit is Limit.LINK:
             part = _main_part(limited, row._replace(part=LimitSubtype.NONE))
-        helps.append(_help_for(noun, of_noun, _remedy(limited, row._replace(part=part), facts)))
+        helps.append((of_noun, noun, _remedy(limited, row._replace(part=part), facts)))
     return helps
 
 
@@ -265,7 +284,7 @@ def _facts_here(facts: frozenset[str], limited: Limited, row: LimitShare) -> fro
 def _last_words(limited: Limited, named: set[tuple[Limit, bool]]) -> str:
     """Return a sentence about an outage that the connection did not survive; "" if it was named, or is none."""
     cells, reverse = limited.cells, bool(limited.is_reverse[-1:].any())
-    if not (cells.limit[-1:] == Limit.OUTAGE).any() or (Limit.OUTAGE, reverse) in named:
+    if not (cells.limit[-1:] == Limit.OUTAGE).any() or any(limit is Limit.OUTAGE for limit, _ in named):
         return ""
     if limited.side(reverse=reverse).transfer.is_complete:
         return ""
@@ -284,33 +303,71 @@ def _ended_by_reset(limited: Limited, reset: Finding) -> str:
 
 
 def _by_direction(limited: Limited) -> dict[tuple[Limit, bool], float]:
-    """Return the share of each limit and direction, largest first; the programs of both ends are one."""
+    """Return the share of each limit and direction, largest first; those of `_JOINED` have the transfer's."""
     sums: dict[tuple[Limit, bool], float] = {}
     for row in limited.shares:
-        key = row.limit, limited.transfer.reverse if row.limit is Limit.APPLICATION else row.reverse
+        key = row.limit, limited.transfer.reverse if row.limit in _JOINED else row.reverse
         sums[key] = sums.get(key, 0.0) + row.share
     return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
 
-def _main_parts(limited: Limited, own: list[LimitShare], next_share: float) -> tuple[list[LimitShare], list[str]]:
-    """Return the rows of the largest limit that the first sentence names, and sentences about other rows.
+def _is_of(row: LimitShare, key: tuple[Limit, bool]) -> bool:
+    """Return whether a row belongs to a key of `_by_direction`."""
+    return row.limit is key[0] and (row.limit in _JOINED or row.reverse == key[1])
 
-    One subtype stands for its limit if it is most of it, and no other limit is larger than it; otherwise all
-    are one row without a subtype. The application limit is named by its subtypes, because they may belong to
-    both endpoints, and both are named. If the path caused most of it, sentences about the programs follow,
-    unless another limit is larger than what is left.
+
+def _main_parts(
+    limited: Limited, own: list[LimitShare], next_share: float
+) -> tuple[list[LimitShare], list[tuple[float, str]]]:
+    """Return the rows of the largest limit that the first sentence names, and shares and sentences of other rows.
+
+    Of losses in both directions there is one row for each. Otherwise one subtype stands for its limit if it is most
+    of it, and no other limit is larger than it; if none does, all are one row without a subtype. The application
+    limit is named by its subtypes, because they may belong to both endpoints, and both are named. If the path caused
+    most of it, sentences about the programs follow, unless another limit is larger than what is left.
     """
     main, complete = own[0], sum(row.share for row in own)
+    if len(ways := _ways_of_losses(limited, main.limit)) > 1:
+        return ways, []
     if main.limit is not Limit.APPLICATION:
         is_most = main.share > MOSTLY * complete and main.share >= next_share and main.limit is not Limit.RECOVERY
         return [main if is_most else main._replace(part=LimitSubtype.NONE)], []
     parts = [row for row in own if row is main or row.share >= WORTH_SAYING]
+    parts = [row._replace(confidence=Confidence.WEAK) if _may_be_lost(limited, row) else row for row in parts]
     nouns = [_noun_of(limited, row) for row in parts]
     mine = [row for row, noun in zip(parts, nouns, strict=True) if noun == nouns[0]]
     is_largest = sum(row.share for row in mine) >= next_share
     if len(mine) == len(parts) or _of_all(nouns) == _BOTH or not is_largest:
         return parts, []
-    return mine, [_programs(limited, [row for row in parts if row not in mine])]
+    return mine, _programs(limited, [row for row in parts if row not in mine])
+
+
+def _may_be_lost(limited: Limited, row: LimitShare) -> bool:
+    """Return whether a wait for the other program may have been for one of its packets that was lost on the way."""
+    return row.part is LimitSubtype.PEER and is_asked_in_vain(limited.side(reverse=row.reverse))
+
+
+def _if_lost(limited: Limited, parts: list[LimitShare]) -> str:
+    """Return a sentence with the share of all losses if packets that a program waited for were lost; "" without."""
+    if not any(_may_be_lost(limited, row) for row in parts):
+        return ""
+    of_losses = (Limit.OUTAGE, Limit.RECOVERY)
+    lost = [row for row in limited.shares if row.limit in of_losses or row.part is LimitSubtype.REPAIR]
+    if not sum(row.share for row in lost) >= WORTH_SAYING:
+        return ""
+    share = sum(row.share for row in limited.shares if row in lost or _may_be_lost(limited, row))
+    return f"If these requests were lost, lost packets cost {percent(share, is_short=True)} in all."
+
+
+def _ways_of_losses(limited: Limited, limit: Limit) -> list[LimitShare]:
+    """Return a row for each direction in which packets were lost, the larger one first; none for other limits."""
+    if limit not in (Limit.OUTAGE, Limit.RECOVERY):
+        return []
+    ways: dict[bool, LimitShare] = {}
+    for row in _of_limit(limited.shares, limit):
+        before = ways.get(row.reverse, row._replace(part=LimitSubtype.NONE, seconds=0.0, share=0.0))
+        ways[row.reverse] = before._replace(seconds=before.seconds + row.seconds, share=before.share + row.share)
+    return sorted((each for each in ways.values() if each.share >= _SMALL), key=lambda row: -row.share)
 
 
 def headline_of_group(
@@ -353,17 +410,24 @@ def headline_of_group(
         noun = f"{_of_all(ends)}, {' and '.join(of_ends)}"
     first = f"{many} {mostly} {noun} ({percent(share, is_short=True)}, {sure.label})."
     rest = [
-        _programs(longest, programs)
-        if each is Limit.APPLICATION
-        else _was_limit(_noun(longest, each, reverse=longest.transfer.reverse), other, _of_limit(rows, each))
+        words
         for each, other in sums.items()
         if each is not limit and other >= WORTH_SAYING
+        for words in _of_group(longest, rows, each, other)
     ]
     of_limit = summed([each.of_limit(limit) for each in radio])
     more, radio_help = _more_of_radio(limit, of_limit, summed([each.seconds() for each in radio]), radio)
     helps = radio_help or remedy(limit, part, _facts_here(facts | {each.kind for each in failed}, longest, main))
     sentence = " ".join(filter(None, [first, more, *rest]))
     return Headline(limit, part, share, sure, sentence, helps, largest(of_limit), main.reverse)
+
+
+def _of_group(longest: Limited, rows: Sequence[LimitShare], limit: Limit, share: float) -> list[str]:
+    """Return sentences about a limit of a group beside the largest."""
+    own = _of_limit(rows, limit)
+    if limit is Limit.APPLICATION:
+        return [words for _, words in _programs(longest, own)]
+    return [_was_limit(_noun(longest, limit, reverse=longest.transfer.reverse), share, own)]
 
 
 def _headline_of_failed(group: ConnectionGroup, failed: list[FailedOpening]) -> Headline:
@@ -433,7 +497,7 @@ def _main_part(limited: Limited, row: LimitShare) -> LimitSubtype:
 
 
 def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float, changed: Finding | None) -> str:
-    named = sum(row.share for row in parts) if limit is Limit.APPLICATION else share  # of the seconds that are named
+    named = share if len(parts) == 1 and limit is not Limit.APPLICATION else sum(row.share for row in parts)
     basis = f"{percent(named, is_short=True)} of {lasted(limited.total_s)}, {parts[0].confidence.label}"
     if limit is Limit.UNKNOWN and limited.transfer.clock_steps:
         return f"What limited it is not known: {limited.reason}."
@@ -452,12 +516,51 @@ def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float
     nouns = [_noun(limited, limit, row.part, reverse=row.reverse) for row in parts]
     if not parts[0].part and _main_part(limited, parts[0]) is LimitSubtype.ACKS:
         nouns = [f"{nouns[0]}, more in the direction of the ACKs"]
-    did = [what_happened(limited.side(reverse=row.reverse), limit, row.part, changed, row.confidence) for row in parts]
+    if len(parts) > 1 and limit in (Limit.OUTAGE, Limit.RECOVERY):
+        return f"{begin} {_NOUNS[limit]}: {_of_both_ways(limited, parts)} ({basis})."
+    nouns, did = _clauses(limited, parts, nouns, changed)
     if len(set(nouns)) == 1:
         or_else = _or_else(limited.side(reverse=parts[0].reverse), parts[0]).strip(",")
         return f"{begin} {nouns[0]}{or_else and ',' + or_else}: {', and '.join(did)} ({basis})."
     what = "; ".join(_of_end(noun, words) for noun, words in zip(nouns, did, strict=True))
     return f"{begin} {_of_all(nouns)}: {what} ({basis})."
+
+
+def _clauses(
+    limited: Limited, parts: list[LimitShare], nouns: list[str], changed: Finding | None
+) -> tuple[list[str], list[str]]:
+    """Return the noun of each clause, and what it did; waits of one program in both directions are one clause."""
+    clauses: dict[tuple[str, LimitSubtype], list[LimitShare]] = {}
+    for row, noun in zip(parts, nouns, strict=True):
+        subtype = LimitSubtype.PEER if row.part in _WAITS else row.part
+        clauses.setdefault((noun, subtype), []).append(row)
+    did = []
+    for (noun, _), (row, *more) in clauses.items():
+        sides = [(limited.side(reverse=each.reverse), each.part) for each in (row, *more)]
+        if more:
+            lengths_s = np.concatenate([waits_s(side, part) for side, part in sides])
+            seconds = sum(each.seconds for each in (row, *more))
+            did.append(waited(lengths_s, seconds, is_server=noun == "the server"))
+        else:
+            did.append(what_happened(*sides[0][:1], row.limit, row.part, changed, row.confidence))
+    return [noun for noun, _ in clauses], did
+
+
+def _of_both_ways(limited: Limited, parts: list[LimitShare]) -> str:
+    """Return a clause about losses in both directions, each with its time."""
+    is_repair = parts[0].limit is Limit.RECOVERY
+    ways: list[str] = []
+    for row in parts:
+        begin, _ = stretches(limited.side(reverse=row.reverse), row.limit)
+        took = f"{lasted(row.seconds)}{' for it' if is_repair and not ways else ''} from {_way(reverse=row.reverse)}"
+        ways.append(took if is_repair else f"for {took}")
+        ways[-1] += f", {len(begin):,} times" if len(begin) > 1 else ""
+    return f"{'new data waited' if is_repair else 'nothing arrived'} {', and '.join(ways)}"
+
+
+def _way(*, reverse: bool) -> str:
+    """Return the direction of data in words."""
+    return "server to client" if reverse else "client to server"
 
 
 def _of_end(noun: str, words: str) -> str:
@@ -467,17 +570,17 @@ def _of_end(noun: str, words: str) -> str:
     return f"{noun} {words.removeprefix('it ')}" if words.startswith("it ") else f"{noun}'s {words}"
 
 
-def _also(limited: Limited, limit: Limit, reverse: bool, share: float) -> str:
-    side = limited.side(reverse=reverse)
-    if limit is Limit.UNKNOWN:
-        return f"For {percent(share, is_short=True)} the limit is unknown: {side.reason}."
-    rows = _of_limit(limited.shares, limit)
+def _also(limited: Limited, limit: Limit, reverse: bool, share: float) -> list[tuple[float, str]]:
+    """Return shares and sentences of a limit beside the largest."""
+    rows = [row for row in limited.shares if _is_of(row, (limit, reverse))]
     if limit is Limit.APPLICATION:
         return _programs(limited, rows)
+    side = limited.side(reverse=rows[0].reverse)
+    if limit is Limit.UNKNOWN:
+        return [(share, f"For {percent(share, is_short=True)} the limit is unknown: {side.reason}.")]
     policed = limit is Limit.LINK and is_policed(side)
-    noun = "the policer" if policed else _noun(limited, limit, reverse=reverse)
-    own = [row for row in rows if row.reverse == reverse]
-    return _was_limit(f"{noun}{_or_else(side, max(own, key=lambda row: row.seconds))}", share, own)
+    noun = "the policer" if policed else _noun(limited, limit, reverse=rows[0].reverse)
+    return [(share, _was_limit(f"{noun}{_or_else(side, max(rows, key=lambda row: row.seconds))}", share, rows))]
 
 
 def _or_else(limited: Limited, row: LimitShare) -> str:
@@ -508,15 +611,16 @@ def _was_limit(noun: str, share: float, rows: Sequence[LimitShare]) -> str:
     return f"{noun[0].upper()}{noun[1:]} was the limit for {percent(share, is_short=True)} ({sure.label})."
 
 
-def _programs(limited: Limited, rows: Iterable[LimitShare]) -> str:
-    """Return sentences with the share of each endpoint's program; only one sentence if both are small."""
+def _programs(limited: Limited, rows: Iterable[LimitShare]) -> list[tuple[float, str]]:
+    """Return a share and a sentence for each endpoint's program; only one if both are small."""
     rows = list(rows)
     ends = _by_end(limited, rows)
     large = {noun: share for noun, share in ends.items() if share >= WORTH_SAYING}
     if not large:
-        return f"{_of_all(ends).capitalize()} were the limit for {percent(sum(ends.values()), is_short=True)}."
+        share = sum(ends.values())
+        return [(share, f"{_of_all(ends).capitalize()} were the limit for {percent(share, is_short=True)}.")]
     of = {noun: [row for row in rows if _noun_of(limited, row) == noun] for noun in large}
-    return " ".join(_was_limit(noun, share, of[noun]) for noun, share in large.items())
+    return [(share, _was_limit(noun, share, of[noun])) for noun, share in large.items()]
 
 
 def _by_end(limited: Limited, rows: Iterable[LimitShare]) -> dict[str, float]:
@@ -543,12 +647,16 @@ def _noun(limited: Limited, limit: Limit, part: LimitSubtype = LimitSubtype.NONE
         shown = limited.side(reverse=reverse).shown
         if part is LimitSubtype.HOST and shown is not None and shown.spaced.total_ns > 0:
             noun += " or a pacer"  # packets alone do not tell these apart
-        is_of_both = (
-            len({row.reverse for row in limited.shares if row.limit is limit and row.share >= WORTH_SAYING}) > 1
+        minimum = _SMALL if limit in _JOINED else WORTH_SAYING
+        is_of_both = len({row.reverse for row in limited.shares if row.limit is limit and row.share >= minimum}) > 1
+        is_named = reverse != limited.transfer.reverse or is_of_both
+        if not is_named or limit in (Limit.HANDSHAKE, Limit.UNKNOWN) or (is_of_both and limit in _JOINED):
+            return noun
+        return (
+            f"{noun} from {_way(reverse=reverse)}"
+            if noun == "the link"
+            else f"{noun} (data from {_way(reverse=reverse)})"
         )
-        is_named = (reverse != limited.transfer.reverse or is_of_both) and limit not in (Limit.HANDSHAKE, Limit.UNKNOWN)
-        way = f"{sender} to {receiver}".replace("the ", "")
-        return f"{noun} (data from {way})" if is_named else noun
     if part in _PATH_NOUNS:
         return _PATH_NOUNS[part]
     return receiver if part is LimitSubtype.PEER else sender

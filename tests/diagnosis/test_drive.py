@@ -150,7 +150,7 @@ def causes(drive: Drive) -> tuple[set[str | None], dict[str, Any]]:
 def test_an_outage_during_which_the_signal_is_weak_is_no_coverage(tmp_path: Path) -> None:
     stops, incident = causes(road(tmp_path, {0: 1}, weak_s=(17, 19)))
     assert stops == {"coverage"}
-    assert incident["sentence"].startswith("No coverage (RSRP -118 dBm): nothing came back for")
+    assert incident["sentence"].startswith("No coverage (RSRP -118 dBm): no ACK came back for")
     assert incident["help"] == "Better coverage: another place, antenna or network."
 
 

@@ -74,7 +74,7 @@ def test_a_server_that_thinks_is_the_limit(tmp_path: Path) -> None:
     assert slow.numbers["median_s"] == pytest.approx(0.4, abs=0.001)
     assert "each of 10 answers" in slow.sentence
     assert found.headline.sentence.startswith(
-        "Mostly the server: it took 4.0 s to begin 10 answers, usually 0.4 s each"
+        "Mostly the server: it took 4.0 s to begin 10 answers, typically 0.4 s each"
     )
     assert "client-think-time" not in kinds(found)
 
@@ -85,7 +85,8 @@ def test_a_client_that_thinks_is_the_limit(tmp_path: Path) -> None:
     assert slow.numbers["median_s"] == pytest.approx(1.0, abs=0.01), "without the round trip"
     assert "server-think-time" not in kinds(found)
     assert re.match(
-        r"Mostly the client: it paused \d+ times before it asked, usually 1 s, 9\.\d s in all ", found.headline.sentence
+        r"Mostly the client: it waited \d+ times before it sent its next request, typically 1 s, 9\.\d s in all ",
+        found.headline.sentence,
     )
 
 
@@ -250,7 +251,7 @@ def test_one_wait_is_told_as_one(tmp_path: Path, turns: int, told: str) -> None:
     exchange.segments = exchange.segments[: 3 + turns * 5]
     slow = of(exchange.diagnosed(tmp_path, reverse=True), "server-think-time")
     assert told in slow.sentence
-    assert "usually" not in slow.sentence, "they took equally long"
+    assert "typically" not in slow.sentence, "they took equally long"
 
 
 @pytest.mark.fixtures

@@ -109,7 +109,7 @@ def test_a_rate_that_the_delivered_bytes_contradict_is_not_told(tmp_path: Path) 
 
 def test_a_link_whose_rate_varies_is_told_by_its_mean_and_each_number_by_its_unit(tmp_path: Path) -> None:
     limited = _at(_bursts(tmp_path), 12e3, 42e3, 6.15e6)
-    assert re.fullmatch(r", at \d\.\d\d Mbit/s while it was the limit \(12 kbit/s to 6\.15 Mbit/s\)", at_rate(limited))
+    assert re.fullmatch(r", at 12 kbit/s to 6\.15 Mbit/s, \d\.\d\d Mbit/s at the median", at_rate(limited))
     (told,) = {numbers for *_, numbers in rows_in_words(limited) if numbers}
     assert "Mbit/s of payload (12 kbit/s to 6.15 Mbit/s), shown by" in told
 

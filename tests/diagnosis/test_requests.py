@@ -162,7 +162,7 @@ def test_a_server_that_answers_late_is_said_to_answer(tmp_path: Path) -> None:
         at_ms += 0.1
     found = exchange.diagnosed(tmp_path, reverse=False)
     assert found.headline.sentence.startswith(
-        "Mostly the server: it paused 5 times before it answered, usually 0.4 s, 2.0 s in all"
+        "Mostly the server: it took 2.0 s to begin 5 answers, typically 0.4 s each"
     )
     assert "a server that answers sooner" in found.headline.help
 

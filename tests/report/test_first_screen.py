@@ -390,7 +390,7 @@ def test_a_finding_is_marked_in_the_lanes_and_the_figure(browser: Browser, repor
         "(each) => each.getBoundingClientRect().x)"
     )
     assert mark == pytest.approx(bar, abs=3)
-    assert "Nothing came through" in browser.evaluate("document.querySelector('.marked').textContent")
+    assert "No packet arrived" in browser.evaluate("document.querySelector('.marked').textContent")
     browser.evaluate("document.querySelectorAll('.marks')[1].click()")
     assert browser.evaluate("document.querySelector('.over .mark').hidden") is True
 

@@ -11,6 +11,7 @@ from multitracer.captured import Flag
 from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.packets.opening_and_end import IDLE_S, first_unanswered, is_forgotten, paused_s
 from multitracer.units import NS_PER_S
+from multitracer.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +41,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     if idle_s < IDLE_S:
         return
     at_ns, began_ns = int(table["time_ns"][row]), int(table["time_ns"][paused_until]) - idle_ns
-    how = "during the pause" if request is None else "in answer to the first data after it"
+    how = "while it was idle" if request is None else "in answer to the first data after it"
     who = "receiver" if table["reverse"][row] != diagnosis.transfer.reverse else "sender"
     sentence = (
         f"Nothing was sent for {idle_s:.1f} s, then the connection was reset {how}, in the name of the "
@@ -53,8 +54,9 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 def _silent(diagnosis: Diagnosis, dead: DeadTime) -> Finding:
     idle_s = paused_s(diagnosis.opening, first_unanswered(diagnosis.transfer, dead))
     sentence = (
-        f"Nothing was sent for {idle_s:.1f} s; then {dead.unanswered} packets, the tries of {dead.failed} "
-        "timeouts among them, were never answered, as if a box on the way had forgotten the idle connection."
+        f"Nothing was sent for {idle_s:.1f} s; then {dead.unanswered} packets, "
+        f"{count(dead.failed, 'retransmission')} among them, were never acknowledged, as if a middlebox on the path "
+        "had forgotten the idle connection."
     )
     cost_s = diagnosis.link_s(dead.begin_ns, dead.end_ns)
     evidence = rows("sender", dead.tries)

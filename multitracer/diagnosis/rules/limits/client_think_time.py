@@ -46,14 +46,14 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     wait = wait._replace(lengths_s=paused_s)
     numbers = wait.numbers
     typical, largest = about(numbers["median_s"]), about(numbers["largest_s"])
-    usually = f"{typical} each" if typical == largest else f"usually {typical} (up to {largest})"
+    each = f"{typical} each" if typical == largest else f"typically {typical} (up to {largest})"
     sentence = (
-        f"The client paused {len(wait.lengths_s):,} times before it asked, {usually}: {wait.seconds:.1f} s in all, "
-        f"{100 * wait.share:.0f} % of the time."
+        f"The client waited {len(wait.lengths_s):,} times before it sent its next request, {each}: "
+        f"{wait.seconds:.1f} s in all, {100 * wait.share:.0f} % of the time."
     )
     if len(wait.lengths_s) == 1:
         passed = duration(wait.seconds * NS_PER_S)
-        sentence = f"The client paused for {passed} before it asked: {100 * wait.share:.0f} % of the time."
+        sentence = f"The client waited {passed} before it sent its next request: {100 * wait.share:.0f} % of the time."
     yield wait.finding(KIND, sentence, numbers)
 
 

@@ -30,7 +30,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     numbers, many = limit.numbers, len(limit.lengths_s)
     typical, largest = about(numbers["median_s"]), about(numbers["largest_s"])
     sentence = (
-        f"The server took {typical if typical == largest else f'usually {typical} (up to {largest})'} to begin "
+        f"The server took {typical if typical == largest else f'typically {typical} (up to {largest})'} to begin "
         f"each of {many:,} answers: {limit.seconds:.1f} s in all, {100 * limit.share:.0f} % of the time."
     )
     if many == 1:

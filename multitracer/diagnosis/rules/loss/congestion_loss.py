@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.queue_at_losses import loss_finding, lost_behind_queue
+from multitracer.units import NS_PER_S
+from multitracer.words import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +29,9 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     served = lost_behind_queue(diagnosis)
     if served is not None and 2 * len(served.place) > len(lost.place):
         return  # the link had served most of them: no queue dropped these, however long it was
-    most = "{count:,} packets ({percent:.2f} %) were lost, most of them by a queue that was full or managed (AQM): "
-    why = f"the packets before them had waited in it for {lost.waited_s:.3f} s, the longest wait of all."
+    waited = duration(lost.waited_s * NS_PER_S)
+    most = "{lost} were lost, most of them by a queue that was full or managed (AQM): "
+    why = f"the packets before them had waited in it for {waited}, the longest wait of all."
     if not lost.waited_longest:
-        why = f"as many packets as ever were ahead of them, which took {lost.waited_s:.3f} s."
+        why = f"as many packets as ever were ahead of them, which took {waited}."
     yield loss_finding(diagnosis, KIND, lost, most + why)

@@ -8,6 +8,7 @@ import numpy as np
 
 from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.idle_gaps import idle_gaps, is_smaller_after
+from multitracer.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +37,8 @@ def _finding(diagnosis: Diagnosis, dead: DeadTime) -> Finding:
     full = diagnosis.largest_bytes
     lasted_s = diagnosis.link_s(dead.begin_ns, dead.end_ns)
     sentence = (
-        f"Every segment of {full:,} bytes vanished for {lasted_s:.1f} s, {dead.failed} tries among them, "
+        f"Every segment of {full:,} bytes vanished for {lasted_s:.1f} s, "
+        f"{count(dead.failed, 'retransmission')} among them, "
         "while smaller packets passed: the path carries less than its ends assume, and no message says so."
     )
     numbers = {"vanished_bytes": full, "tries": dead.failed, "dead_s": lasted_s}

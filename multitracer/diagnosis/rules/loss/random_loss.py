@@ -8,7 +8,8 @@ import numpy as np
 
 from multitracer.diagnosis.packets.losses import rounds
 from multitracer.diagnosis.queue_at_losses import loss_finding, lost_at_empty_queue, lost_behind_queue
-from multitracer.units import NS_PER_MS
+from multitracer.units import NS_PER_MS, NS_PER_S
+from multitracer.words import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,10 +20,9 @@ if TYPE_CHECKING:
 
 KIND = "random-loss"
 HELP = "A better signal, cable or port; a congestion control that does not slow down for each loss (BBR)."
-_SERVED = (
-    "{count:,} packets ({percent:.2f} %) were lost behind the queue: what came next had waited as if the link "
-    "had carried them, too."
-)
+_SERVED = "{lost} were lost behind the queue: what came next had waited as if the link had carried them, too."
+_MIN_WAIT_S = 1e-4
+"""Minimum wait, in s, that is told as a number: clocks of captures are seldom better."""
 _MIN_ROUNDS = 5
 """Minimum number of round trips from the first loss to the last: in a slow start that overfills a short
 queue, losses last two or three."""
@@ -52,8 +52,9 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     if (lost is None and served is None) or is_policed or diagnosis.policing.is_suspected:
         return
     if lost is not None and (served is None or len(served.place) <= len(lost.place)):
-        what = "{count:,} packets ({percent:.2f} %) were lost though no queue was full: "
-        why = f"those before them had waited {lost.waited_s:.4f} s only."
+        what = "{lost} were lost though no queue was full: "
+        waited = duration(lost.waited_s * NS_PER_S) if lost.waited_s >= _MIN_WAIT_S else "less than 0.1 ms"
+        why = f"those before them had waited {waited}."
         yield loss_finding(diagnosis, KIND, lost, what + why)
     elif served is not None:
         yield loss_finding(diagnosis, KIND, served, _SERVED)
