@@ -26,6 +26,7 @@ from multitracer.analysis.group import has
 from multitracer.analysis.verdicts.words import Necessity
 from multitracer.captured import CaptureMark, Flag
 from multitracer.diagnosis.finding import ORDER_DIGITS
+from multitracer.diagnosis.group_sentence import headline_of_group
 from multitracer.diagnosis.limits.at_sender import offered_bytes
 from multitracer.diagnosis.limits.names import (
     STOPS,
@@ -46,14 +47,7 @@ from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets
 from multitracer.diagnosis.packets.options import MissingOption, missing_options
 from multitracer.diagnosis.packets.packet_delays import PacketDelays, WireSegments, data_delays, wire_segments
 from multitracer.diagnosis.packets.policing import Policing
-from multitracer.diagnosis.sentence import (
-    LIMIT_COLUMNS,
-    Headline,
-    facts_of,
-    headline_of,
-    headline_of_group,
-    rows_in_words,
-)
+from multitracer.diagnosis.sentence import LIMIT_COLUMNS, Headline, facts_of, headline_of, rows_in_words
 from multitracer.diagnosis.service_times import ArrivalGaps, arrival_gaps
 from multitracer.schemas.findings import FINDINGS
 from multitracer.tables import NA, Table

@@ -30,7 +30,6 @@ from multitracer.diagnosis.limits.names import (
     Viewpoint,
     by_limit,
     largest,
-    summed,
 )
 from multitracer.diagnosis.limits.windows import is_read_late
 from multitracer.diagnosis.packets.opening_and_end import failed_opening
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from multitracer.diagnosis.finding import Finding
-    from multitracer.diagnosis.limits.group import ConnectionGroup
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.names import Causes, LimitShare
     from multitracer.diagnosis.packets.opening_and_end import FailedOpening
@@ -204,29 +202,30 @@ def headline_of(
     further = _helps_of_others(limited, {each: other for each, other in others.items() if each in named}, facts)
     if others_of_it:
         rest_of_it = [row for row in own if row not in parts and row.share >= WORTH_SAYING]
-        further += [(row.share, _noun_of(limited, row), _remedy(limited, row, facts)) for row in rest_of_it]
-    helps += [_help_for(noun, share, words) for share, noun, words in sorted(further, key=itemgetter(0), reverse=True)]
+        further += [(row.share, noun_of_row(limited, row), _remedy(limited, row, facts)) for row in rest_of_it]
+    helps += [help_for(noun, share, words) for share, noun, words in sorted(further, key=itemgetter(0), reverse=True)]
     if reset is not None:
         helps.append("for the reset: the log of the program that ended it, or of a firewall")
     gone = {key} | named | {each for each in others if each[0] in of_radio.limits}
     last = [_last_words(limited, gone), "" if reset is None else _ended_by_reset(limited, reset)]
     also = [words for _, words in sorted(rest, key=itemgetter(0), reverse=True)]
     sentence = " ".join(filter(None, [first, _if_lost(limited, parts), of_radio.more, *also, *last]))
-    help_, cause = of_radio.help or _distinct(helps), of_radio.cause
+    help_, cause = of_radio.help or distinct_helps(helps), of_radio.cause
     return Headline(limit, capture, share, parts[0].confidence, sentence, help_, cause, parts[0].reverse)
 
 
 def _remedy(limited: Limited, row: LimitShare, facts: frozenset[str]) -> str:
     """Return the remedy for a row, with the sender of its data by name."""
-    words = remedy(row.limit, row.part, _facts_here(facts, limited, row))
+    words = remedy(row.limit, row.part, facts_here(facts, limited, row))
     return words.replace("a capture at the sender", f"a capture at the {'server' if row.reverse else 'client'}")
 
 
-def _help_for(noun: str, share: float, words: str) -> str:
+def help_for(noun: str, share: float, words: str) -> str:
+    """Return a remedy for a limit beside the largest."""
     return f"for {noun} ({percent(share, is_short=True)}): {words}"
 
 
-def _distinct(helps: Sequence[str]) -> str:
+def distinct_helps(helps: Sequence[str]) -> str:
     """Return remedies as one text, without those that an earlier one contains."""
     chosen: list[str] = []
     for each in helps:
@@ -250,17 +249,17 @@ def _helps_of_others(
             continue
         rows = [row for row in limited.shares if _is_of(row, key)]
         row = rows[0]
-        noun, part, of_noun = _noun(limited, limit, reverse=row.reverse), row.part, share
+        noun, part, of_noun = noun_for(limited, limit, reverse=row.reverse), row.part, share
         if limit is Limit.APPLICATION:  # of one endpoint, as the sentence names it
-            noun = _noun_of(limited, row)
-            of_noun = _by_end(limited, rows)[noun]
+            noun = noun_of_row(limited, row)
+            of_noun = by_end(limited, rows)[noun]
         elif limit is Limit.LINK:
             part = _main_part(limited, row._replace(part=LimitSubtype.NONE))
         helps.append((of_noun, noun, _remedy(limited, row._replace(part=part), facts)))
     return helps
 
 
-def _facts_here(facts: frozenset[str], limited: Limited, row: LimitShare) -> frozenset[str]:
+def facts_here(facts: frozenset[str], limited: Limited, row: LimitShare) -> frozenset[str]:
     """Return the facts for a limit of either direction: whose data they are, whether policed or paced, or read late."""
     side = limited.side(reverse=row.reverse)
     is_late = None if side.seen is None else is_read_late(side.seen)
@@ -290,7 +289,7 @@ def _last_words(limited: Limited, named: set[tuple[Limit, bool]]) -> str:
         return ""
     others = np.flatnonzero(cells.limit != Limit.OUTAGE)
     seconds = float(limited.seconds[int(others.max(initial=-1)) + 1 :].sum())
-    return f"{ENDED_IN}{_noun(limited, Limit.OUTAGE, reverse=reverse)}: nothing arrived for {lasted(seconds)}."
+    return f"{ENDED_IN}{noun_for(limited, Limit.OUTAGE, reverse=reverse)}: nothing arrived for {lasted(seconds)}."
 
 
 def _ended_by_reset(limited: Limited, reset: Finding) -> str:
@@ -334,12 +333,12 @@ def _main_parts(
         return [main if is_most else main._replace(part=LimitSubtype.NONE)], []
     parts = [row for row in own if row is main or row.share >= WORTH_SAYING]
     parts = [row._replace(confidence=Confidence.WEAK) if _may_be_lost(limited, row) else row for row in parts]
-    nouns = [_noun_of(limited, row) for row in parts]
+    nouns = [noun_of_row(limited, row) for row in parts]
     mine = [row for row, noun in zip(parts, nouns, strict=True) if noun == nouns[0]]
     is_largest = sum(row.share for row in mine) >= next_share
-    if len(mine) == len(parts) or _of_all(nouns) == _BOTH or not is_largest:
+    if len(mine) == len(parts) or of_all(nouns) == _BOTH or not is_largest:
         return parts, []
-    return mine, _programs(limited, [row for row in parts if row not in mine])
+    return mine, programs_in_words(limited, [row for row in parts if row not in mine])
 
 
 def _may_be_lost(limited: Limited, row: LimitShare) -> bool:
@@ -364,109 +363,13 @@ def _ways_of_losses(limited: Limited, limit: Limit) -> list[LimitShare]:
     if limit not in (Limit.OUTAGE, Limit.RECOVERY):
         return []
     ways: dict[bool, LimitShare] = {}
-    for row in _of_limit(limited.shares, limit):
+    for row in of_limit(limited.shares, limit):
         before = ways.get(row.reverse, row._replace(part=LimitSubtype.NONE, seconds=0.0, share=0.0))
         ways[row.reverse] = before._replace(seconds=before.seconds + row.seconds, share=before.share + row.share)
     return sorted((each for each in ways.values() if each.share >= _SMALL), key=lambda row: -row.share)
 
 
-def headline_of_group(
-    group: ConnectionGroup, facts: frozenset[str] = frozenset(), radio: Sequence[RadioCauses] = ()
-) -> Headline:
-    """Return the first sentence of a group of connections.
-
-    `facts` are those of its longest transfer, `radio` the causes of its members' limits by a radio log.
-    """
-    failed = [each for member in group.members if (each := failed_opening(member.limited.transfer)) is not None]
-    if len(failed) == len(group.numbers):
-        return _headline_of_failed(group, failed)
-    rows, longest = group.shares, group.longest
-    if not rows:
-        return _headline_without_time(group)
-    if longest.transfer.clock_steps:
-        sentence = f"What limited {len(group.numbers):,} connections is not known: {longest.reason}."
-        helps = remedy(Limit.UNKNOWN, LimitSubtype.NONE, facts)
-        return Headline(Limit.UNKNOWN, LimitSubtype.NONE, 1.0, Confidence.WEAK, sentence, helps)
-    sums = by_limit(rows)
-    limit, share = next(iter(sums.items()))
-    main = next(row for row in rows if row.limit is limit)
-    part, sure = main.part, main.confidence
-    part = part if main.share > MOSTLY * share else LimitSubtype.NONE
-    who = f"{len(group.numbers):,} connections"
-    if group.is_one_connection:
-        who = f"One MPTCP connection with {len(group.numbers):,} subflows"
-    many = f"{who} took {lasted(group.total_s)}.{_unopened_of(group, failed)}"
-    mostly = "Mostly" if share >= MOSTLY else "The largest part was"
-    programs = [row for row in rows if row.limit is Limit.APPLICATION]
-    ends = _by_end(longest, programs) if limit is Limit.APPLICATION else {}
-    noun = next(iter(ends), _noun(longest, limit, part, reverse=main.reverse))
-    if limit is Limit.LINK:
-        together_s = group.together.total_ns * longest.transfer.speed / NS_PER_S
-        link_s = sum(row.seconds for row in rows if row.limit is limit and not row.part)
-        noun += ", which they filled together" if 2 * together_s >= (link_s or np.inf) else ""
-    if sum(end >= WORTH_SAYING for end in ends.values()) > 1:
-        part = LimitSubtype.NONE
-        of_ends = (f"{end} for {percent(ours, is_short=True)}" for end, ours in ends.items())
-        noun = f"{_of_all(ends)}, {' and '.join(of_ends)}"
-    first = f"{many} {mostly} {noun} ({percent(share, is_short=True)}, {sure.label})."
-    rest = [
-        words
-        for each, other in sums.items()
-        if each is not limit and other >= WORTH_SAYING
-        for words in _of_group(longest, rows, each, other)
-    ]
-    of_limit = summed([each.of_limit(limit) for each in radio])
-    more, radio_help = _more_of_radio(limit, of_limit, summed([each.seconds() for each in radio]), radio)
-    helps = radio_help or remedy(limit, part, _facts_here(facts | {each.kind for each in failed}, longest, main))
-    sentence = " ".join(filter(None, [first, more, *rest]))
-    return Headline(limit, part, share, sure, sentence, helps, largest(of_limit), main.reverse)
-
-
-def _of_group(longest: Limited, rows: Sequence[LimitShare], limit: Limit, share: float) -> list[str]:
-    """Return sentences about a limit of a group beside the largest."""
-    own = _of_limit(rows, limit)
-    if limit is Limit.APPLICATION:
-        return [words for _, words in _programs(longest, own)]
-    return [_was_limit(_noun(longest, limit, reverse=longest.transfer.reverse), share, own)]
-
-
-def _headline_of_failed(group: ConnectionGroup, failed: list[FailedOpening]) -> Headline:
-    """Return the first sentence of connections of which none was opened."""
-    sure = max(Confidence.MEASURED if each.is_certain else Confidence.WEAK for each in failed)
-    basis = f" (100 % of {lasted(group.total_s)}, {sure.label})" if group.total_s else ""
-    sentence = _unopened_of(group, failed).strip().removesuffix(".")
-    helps = remedy(Limit.HANDSHAKE, LimitSubtype.NONE, frozenset(each.kind for each in failed))
-    return Headline(Limit.HANDSHAKE, LimitSubtype.NONE, 1.0, sure, f"{sentence}{basis}.", helps)
-
-
-def _unopened_of(group: ConnectionGroup, failed: list[FailedOpening]) -> str:
-    """Return a sentence that counts the connections that were never opened, after a space; "" if all were."""
-    words = {
-        "connection-refused": "refused",
-        "syn-unanswered": "never answered",
-        "unopened": "not answered before the capture ended",
-    }
-    of_all = f" of {len(group.numbers):,} connections"
-    clauses = []
-    for kind, how in words.items():
-        if many := sum(each.kind == kind for each in failed):
-            clauses.append(f"{many:,}{of_all} {'was' if many == 1 else 'were'} {how}")
-            of_all = ""
-    return f" {', '.join(clauses)}." if clauses else ""
-
-
-def _headline_without_time(group: ConnectionGroup) -> Headline:
-    """Return the first sentence of connections that took no time: no share of it can be told."""
-    first = (
-        f"{len(group.numbers):,} connections took {lasted(0.0)}: each of them has a single packet, or all "
-        "its packets have the same time. What limited them is not known."
-    )
-    none = LimitSubtype.NONE
-    helps = remedy(Limit.UNKNOWN, none, frozenset({"one-time"}))
-    return Headline(Limit.UNKNOWN, none, 0.0, Confidence.WEAK, first, helps)
-
-
-def _of_all(nouns: Iterable[str]) -> str:
+def of_all(nouns: Iterable[str]) -> str:
     """Return one noun for several causes: "both programs", or a noun that includes the path."""
     return _ALL if set(nouns) & set(_PATH_NOUNS.values()) else _BOTH
 
@@ -510,10 +413,10 @@ def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float
         side = limited.side(reverse=parts[0].reverse)
         at = f": a policer let no more through{policed_to(side)}" if is_policed(side) else at_rate(side, changed)
         at = "" if parts[0].part is LimitSubtype.ACKS else at
-        what = _noun(limited, limit, parts[0].part, reverse=parts[0].reverse).removeprefix("the ")
+        what = noun_for(limited, limit, parts[0].part, reverse=parts[0].reverse).removeprefix("the ")
         return f"The {what}{_or_else(side, parts[0])} limited it{at} ({basis}); {rest}."
     begin = "Mostly" if share >= MOSTLY else "The largest part was"
-    nouns = [_noun(limited, limit, row.part, reverse=row.reverse) for row in parts]
+    nouns = [noun_for(limited, limit, row.part, reverse=row.reverse) for row in parts]
     if not parts[0].part and _main_part(limited, parts[0]) is LimitSubtype.ACKS:
         nouns = [f"{nouns[0]}, more in the direction of the ACKs"]
     if len(parts) > 1 and limit in (Limit.OUTAGE, Limit.RECOVERY):
@@ -523,7 +426,7 @@ def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float
         or_else = _or_else(limited.side(reverse=parts[0].reverse), parts[0]).strip(",")
         return f"{begin} {nouns[0]}{or_else and ',' + or_else}: {', and '.join(did)} ({basis})."
     what = "; ".join(_of_end(noun, words) for noun, words in zip(nouns, did, strict=True))
-    return f"{begin} {_of_all(nouns)}: {what} ({basis})."
+    return f"{begin} {of_all(nouns)}: {what} ({basis})."
 
 
 def _clauses(
@@ -574,13 +477,13 @@ def _also(limited: Limited, limit: Limit, reverse: bool, share: float) -> list[t
     """Return shares and sentences of a limit beside the largest."""
     rows = [row for row in limited.shares if _is_of(row, (limit, reverse))]
     if limit is Limit.APPLICATION:
-        return _programs(limited, rows)
+        return programs_in_words(limited, rows)
     side = limited.side(reverse=rows[0].reverse)
     if limit is Limit.UNKNOWN:
         return [(share, f"For {percent(share, is_short=True)} the limit is unknown: {side.reason}.")]
     policed = limit is Limit.LINK and is_policed(side)
-    noun = "the policer" if policed else _noun(limited, limit, reverse=rows[0].reverse)
-    return [(share, _was_limit(f"{noun}{_or_else(side, max(rows, key=lambda row: row.seconds))}", share, rows))]
+    noun = "the policer" if policed else noun_for(limited, limit, reverse=rows[0].reverse)
+    return [(share, was_limit(f"{noun}{_or_else(side, max(rows, key=lambda row: row.seconds))}", share, rows))]
 
 
 def _or_else(limited: Limited, row: LimitShare) -> str:
@@ -601,45 +504,47 @@ def _or_else(limited: Limited, row: LimitShare) -> str:
     return ", or the pace of the sending program," if can_be_program else ""
 
 
-def _of_limit(rows: Iterable[LimitShare], limit: Limit) -> list[LimitShare]:
+def of_limit(rows: Iterable[LimitShare], limit: Limit) -> list[LimitShare]:
+    """Return the rows of one limit."""
     return [row for row in rows if row.limit is limit]
 
 
-def _was_limit(noun: str, share: float, rows: Sequence[LimitShare]) -> str:
+def was_limit(noun: str, share: float, rows: Sequence[LimitShare]) -> str:
     """Return a sentence about a limit beside the largest, with the confidence of most of its time (`rows`)."""
     sure = max(rows, key=lambda row: row.seconds).confidence
     return f"{noun[0].upper()}{noun[1:]} was the limit for {percent(share, is_short=True)} ({sure.label})."
 
 
-def _programs(limited: Limited, rows: Iterable[LimitShare]) -> list[tuple[float, str]]:
+def programs_in_words(limited: Limited, rows: Iterable[LimitShare]) -> list[tuple[float, str]]:
     """Return a share and a sentence for each endpoint's program; only one if both are small."""
     rows = list(rows)
-    ends = _by_end(limited, rows)
+    ends = by_end(limited, rows)
     large = {noun: share for noun, share in ends.items() if share >= WORTH_SAYING}
     if not large:
         share = sum(ends.values())
-        return [(share, f"{_of_all(ends).capitalize()} were the limit for {percent(share, is_short=True)}.")]
-    of = {noun: [row for row in rows if _noun_of(limited, row) == noun] for noun in large}
-    return [(share, _was_limit(noun, share, of[noun])) for noun, share in large.items()]
+        return [(share, f"{of_all(ends).capitalize()} were the limit for {percent(share, is_short=True)}.")]
+    of = {noun: [row for row in rows if noun_of_row(limited, row) == noun] for noun in large}
+    return [(share, was_limit(noun, share, of[noun])) for noun, share in large.items()]
 
 
-def _by_end(limited: Limited, rows: Iterable[LimitShare]) -> dict[str, float]:
+def by_end(limited: Limited, rows: Iterable[LimitShare]) -> dict[str, float]:
     """Return the share of the time for each endpoint's program, the larger one first.
 
     The keys are nouns, for example "the server".
     """
     ends: dict[str, float] = {}
     for row in rows:
-        noun = _noun_of(limited, row)
+        noun = noun_of_row(limited, row)
         ends[noun] = ends.get(noun, 0.0) + row.share
     return dict(sorted(ends.items(), key=lambda end: -end[1]))
 
 
-def _noun_of(limited: Limited, row: LimitShare) -> str:
-    return _noun(limited, row.limit, row.part, reverse=row.reverse)
+def noun_of_row(limited: Limited, row: LimitShare) -> str:
+    """Return the noun for the limit of a row."""
+    return noun_for(limited, row.limit, row.part, reverse=row.reverse)
 
 
-def _noun(limited: Limited, limit: Limit, part: LimitSubtype = LimitSubtype.NONE, *, reverse: bool) -> str:
+def noun_for(limited: Limited, limit: Limit, part: LimitSubtype = LimitSubtype.NONE, *, reverse: bool) -> str:
     """Return a noun for a limit of the data of one direction; it names whose data, unless they are the transfer's."""
     sender, receiver = ("the server", "the client") if reverse else ("the client", "the server")
     if limit is not Limit.APPLICATION:
@@ -738,7 +643,7 @@ def _radio_words(
     if not _is_mostly_bad(own):
         is_good = limit is Limit.LINK and own.get(RadioCause.NORMAL, 0.0) > MOSTLY * sum(own.values())
         if not is_good or sum(bad.values()) < WORTH_SAYING * limited.total_s:
-            more, helps = _more_of_radio(limit, own, every, [radio])
+            more, helps = more_of_radio(limit, own, every, [radio])
             return _RadioWords("", more, helps, others if more else (), cause)
         first = (
             f"{_limited_by(bad, names, listed)}. For {_rest(every, names)} the radio was good; the link was the "
@@ -759,7 +664,7 @@ def _radio_words(
     return _RadioWords(first, "", helps, others, cause)
 
 
-def _more_of_radio(limit: Limit, own: Causes, every: Causes, radio: Sequence[RadioCauses]) -> tuple[str, str]:
+def more_of_radio(limit: Limit, own: Causes, every: Causes, radio: Sequence[RadioCauses]) -> tuple[str, str]:
     """Return a sentence about the radio that follows the first one, and the remedy; empty if there is none.
 
     Parameters

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from multitracer.diagnosis.group_sentence import headline_of_group
 from multitracer.diagnosis.limits.group import _longest_group, _stretches, group_of
 from multitracer.diagnosis.limits.names import Limit
-from multitracer.diagnosis.sentence import headline_of_group
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.recording.read import read
@@ -96,3 +96,28 @@ def test_the_group_with_the_longest_wall_time_is_that_of_its_pair_and_pause() ->
     assert _longest_group(pair, begin, end).tolist() == [1], "4 s; the other pair's took 3 s each"
     assert _longest_group(pair[:3], begin[:3], begin[:3]).tolist() == [0, 2]
     assert _longest_group(pair[:0], begin[:0], end[:0]).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "says", "helps"),
+    [
+        (
+            "20036-two-at-once",
+            "The largest limit was the link in connection 1, the client in connection 2.",
+            "; for the link (18 %): a faster link, or less other traffic on it",
+        ),
+        ("00183-page", "The largest limit was slow start in 8 connections, opening connections in 2 connections.", ""),
+        (
+            "2000040-own-several",
+            "with 2.96 Mbit/s of payload in all. That was the largest limit of each connection.",
+            "",
+        ),
+    ],
+)
+def test_a_group_is_told_first_and_then_which_connections_differ(name: str, says: str, helps: str) -> None:
+    """What only some of them suffer from has a remedy, too."""
+    group = group_of(read(_RECORDINGS / name / "session"))
+    assert group is not None
+    told = headline_of_group(group)
+    assert says in told.sentence
+    assert helps in told.help
