@@ -47,7 +47,14 @@ from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets
 from multitracer.diagnosis.packets.options import MissingOption, missing_options
 from multitracer.diagnosis.packets.packet_delays import PacketDelays, WireSegments, data_delays, wire_segments
 from multitracer.diagnosis.packets.policing import Policing
-from multitracer.diagnosis.sentence import LIMIT_COLUMNS, Headline, facts_of, headline_of, rows_in_words
+from multitracer.diagnosis.sentence import (
+    LIMIT_COLUMNS,
+    Headline,
+    facts_of,
+    headline_of,
+    relayed_in_words,
+    rows_in_words,
+)
 from multitracer.diagnosis.service_times import ArrivalGaps, arrival_gaps
 from multitracer.schemas.findings import FINDINGS
 from multitracer.tables import NA, Table
@@ -265,6 +272,8 @@ class Diagnosis:
         facts, own = facts_of(self.limited, self.findings, self.missing_options), next(iter(causes), None)
         if alone:
             sentence = headline_of(self.limited, facts, own, self._own_findings)
+            words = [sentence.sentence, relayed_in_words(self.transfer)]
+            sentence = sentence._replace(sentence=" ".join(filter(None, words)))
         else:
             sentence = headline_of_group(self.group, facts, causes)
         if not self.transfer.radio:

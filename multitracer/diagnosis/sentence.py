@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.packets.opening_and_end import FailedOpening
     from multitracer.diagnosis.packets.options import MissingOption
     from multitracer.diagnosis.radio_cause import RadioCauses
+    from multitracer.endpoints import Endpoints
+    from multitracer.recording.capture import Capture
     from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array
 
@@ -609,6 +611,37 @@ def numbers_of(limited: Limited, limit: Limit) -> str:
         return ""
     rate, shown_by = link_in_words(limited)
     return f"{rate}, shown by {shown_by}".removeprefix(", ")
+
+
+_RELAYED_BYTES = 10_000
+"""Minimum payload of two connections of which equal sizes are no chance. Not measured."""
+
+
+def relayed_in_words(transfer: Transfer) -> str:
+    """Return a sentence about the connection at the other side of a proxy; "" if none is known.
+
+    A proxy that ends a connection begins one of its own and passes the bytes on: the bulk has exactly the same size
+    in both, and neither client nor server is the same. One that changes the bytes is not recognised.
+    """
+    many, _ = transfer.both_unique_bytes
+    if many < _RELAYED_BYTES:
+        return ""
+    place = transfer.at_sender
+    own = place.capture.analysis.ends(place.connection)
+    others: dict[Endpoints, tuple[Capture, int]] = {}
+    for capture in transfer.recording.captures:
+        of_bulk = capture.analysis.directions["unique_bytes"][int(transfer.reverse) :: 2]
+        for row in np.flatnonzero(of_bulk == many).tolist():
+            ends = capture.analysis.ends(row + 1)
+            if ends.src != own.src and ends.dst != own.dst:
+                others.setdefault(ends, (capture, capture.offset + row + 1))
+    if len(others) != 1:
+        return ""
+    ((ends, (capture, number)),) = others.items()
+    return (
+        f"Connection {number} ({ends.source} -> {ends.destination}, captured at {capture.point.name}) carried the same "
+        f"{many:,} bytes, probably for a proxy between both: explain it, too (--connection {number})."
+    )
 
 
 class _RadioWords(NamedTuple):

@@ -462,3 +462,20 @@ def test_a_program_that_writes_slowly_makes_no_pauses() -> None:
     assert (said := re.search(r"wrote only at ([0-9.]+) kbit/s for ([0-9.]+) s", thin))
     thin_bits = 8 * int(explain(read(_RECORDINGS / "2000038-own-program" / "session")).transfer.payload_bytes.sum())
     assert 1e3 * float(said[1]) * float(said[2]) == pytest.approx(thin_bits, rel=0.1), "the rate is of all its bytes"
+
+
+def test_the_connection_at_the_other_side_of_a_proxy_is_pointed_to() -> None:
+    """Who asks why the client waited has to look at the proxy's connection to the server, which lies beside."""
+    recording = read(_RECORDINGS / "4020032-proxy-slow-server" / "session")
+    told = explain(recording, 1).headline.sentence
+    assert told.endswith(
+        "Connection 2 (10.0.9.1:58626 -> 10.0.9.2:5001, captured at fixed) carried the same 257,379 bytes, probably "
+        "for a proxy between both: explain it, too (--connection 2)."
+    )
+    assert "Connection 1 (10.0.3.2:42854 -> 10.0.1.2:5001" in explain(recording, 2).headline.sentence
+
+
+@pytest.mark.parametrize("name", ["2000040-own-several", "00140-small-rcvbuf"])
+def test_downloads_of_one_size_between_the_same_hosts_are_no_proxy(name: str) -> None:
+    """Two files of 882,160 bytes, and one connection at both ends."""
+    assert "proxy" not in explain(read(_RECORDINGS / name / "session"), 2).headline.sentence
