@@ -420,7 +420,7 @@ def _of_segments(seen: CaptureFacts) -> Iterator[_Weighed]:
         text = (
             f"{seen.oversized:,} of {data:,} data segments are larger than their receiver accepts (MSS): an "
             "offload (TSO, GRO) splits or merges them outside the capture; on the wire they were smaller and "
-            "more."
+            "more numerous."
         )
         severity = _weigh(seen.oversized / data, caution=_RARE, poor=_NEVER)
         yield severity, Note("offload", seen.oversized, text)

@@ -102,6 +102,8 @@ _OF_LOSSES = {"random-loss", "congestion-loss", "policer", "path-mtu-black-hole"
 _OUTAGES = {"outage", "blackout", _FORGOTTEN}
 """Kinds of findings of time in which nothing arrived."""
 _AFTER_LOSSES = {Limit.RECOVERY, Limit.CONGESTION_WINDOW}
+_WORTH_SAYING_S = 0.05
+"""Minimum cost of an incident in s that its sentence names: less is 0.0."""
 _MIN_REPAIR = 0.02
 """If retransmissions took at least this share of the time, a sentence says that the cause of the losses is
 unknown. Not measured."""
@@ -814,9 +816,10 @@ def _incidents(diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Incide
         cost_s = min(sum(each.cost_s for each in near), diagnosis.link_s(begin_ns, end_ns))
         near.sort(key=lambda each: each.begin_ns)
         ordered = [dearest, *(each for each in near if each is not dearest)]
+        cost = f" and cost {cost_s:.1f} s in all" if cost_s >= _WORTH_SAYING_S else ""
         sentence = (
             f"{dearest.sentence} This happened {len(near)} times from {diagnosis.at_s(begin_ns):.1f} s to "
-            f"{diagnosis.at_s(end_ns):.1f} s and cost {cost_s:.1f} s in all."
+            f"{diagnosis.at_s(end_ns):.1f} s{cost}."
         )
         places = tuple(part for each in ordered for part in each.parts)
         words = sentence, dearest.help, dearest.reverse

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from multitracer.diagnosis.clauses import is_policed, lasted
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, by_limit, largest, summed
 from multitracer.diagnosis.packets.opening_and_end import failed_opening
@@ -15,6 +17,7 @@ from multitracer.diagnosis.sentence import (
     by_end,
     distinct_helps,
     facts_here,
+    facts_of,
     help_for,
     more_of_radio,
     noun_for,
@@ -66,7 +69,7 @@ def headline_of_group(
     main = next(row for row in rows if row.limit is limit)
     part = main.part if main.share > MOSTLY * share else LimitSubtype.NONE
     noun, of_ends = _noun(longest, limit, part, reverse=main.reverse), ""
-    helps = [remedy(limit, part, facts_here(facts, longest, main))]
+    helps = [remedy(limit, part, _facts_of_limit(group, main, facts))]
     if limit is Limit.APPLICATION:
         ends = by_end(longest, of_limit(rows, limit))
         large = {end: ours for end, ours in ends.items() if ours >= WORTH_SAYING}
@@ -74,7 +77,7 @@ def headline_of_group(
         if len(large) > 1:
             noun, part = of_all(ends), LimitSubtype.NONE
             of_ends = f": {', '.join(f'{end} for {percent(ours, is_short=True)}' for end, ours in large.items())}"
-            helps = list(_helps_of_ends(longest, rows, large, facts))
+            helps = list(_helps_of_ends(group, large, facts))
     which = ", which they filled together" if limit is Limit.LINK and _is_filled_together(group) else ""
     many = f"{_who(group)} took {lasted(group.total_s)}.{_unopened_of(group, failed)}"
     mostly = "Mostly" if share >= MOSTLY else "The largest part was"
@@ -84,7 +87,7 @@ def headline_of_group(
     apart = _apart(group, is_together=which != "")
     of_radio = summed([each.of_limit(limit) for each in radio])
     more, radio_help = more_of_radio(limit, of_radio, summed([each.seconds() for each in radio]), radio)
-    helps += _helps_of_others(longest, rows, others, facts)
+    helps += _helps_of_others(group, others, facts)
     sentence = " ".join(filter(None, [first, apart, more, *rest]))
     help_ = radio_help or distinct_helps(helps)
     return Headline(limit, part, share, main.confidence, sentence, help_, largest(of_radio), main.reverse)
@@ -126,29 +129,36 @@ def _also(longest: Limited, rows: Sequence[LimitShare], limit: Limit, share: flo
     return [was_limit(_noun(longest, limit, reverse=own[0].reverse), share, own)]
 
 
-def _helps_of_others(
-    longest: Limited, rows: Sequence[LimitShare], others: dict[Limit, float], facts: frozenset[str]
-) -> Iterator[str]:
+def _facts_of_limit(group: ConnectionGroup, row: LimitShare, facts: frozenset[str]) -> frozenset[str]:
+    """Return the facts for a limit of the group: those of the connection that has most of it.
+
+    `facts` are those of the longest connection: the findings of others are not known.
+    """
+    taken_s = [sum(own.seconds for own in of_limit(each.limited.shares, row.limit)) for each in group.members]
+    most = group.members[int(np.argmax(taken_s))].limited
+    is_of_all = most is group.longest or row.limit is Limit.HANDSHAKE  # how others failed to open is among `facts`
+    return facts_here(facts if is_of_all else facts_of(most, (), ()), most, row)
+
+
+def _helps_of_others(group: ConnectionGroup, others: dict[Limit, float], facts: frozenset[str]) -> Iterator[str]:
     """Yield the remedies of the limits that the sentence names beside the largest."""
+    longest, rows = group.longest, group.shares
     for limit, share in others.items():
         own = of_limit(rows, limit)
         if limit is Limit.APPLICATION:
-            ends = by_end(longest, own)
-            yield from _helps_of_ends(
-                longest, rows, {end: ours for end, ours in ends.items() if ours >= WORTH_SAYING}, facts
-            )
+            large = {end: ours for end, ours in by_end(longest, own).items() if ours >= WORTH_SAYING}
+            yield from _helps_of_ends(group, large, facts)
         elif limit is not Limit.UNKNOWN:
             noun = _noun(longest, limit, reverse=own[0].reverse)
-            yield help_for(noun, share, remedy(limit, own[0].part, facts_here(facts, longest, own[0])))
+            yield help_for(noun, share, remedy(limit, own[0].part, _facts_of_limit(group, own[0], facts)))
 
 
-def _helps_of_ends(
-    longest: Limited, rows: Sequence[LimitShare], ends: dict[str, float], facts: frozenset[str]
-) -> Iterator[str]:
+def _helps_of_ends(group: ConnectionGroup, ends: dict[str, float], facts: frozenset[str]) -> Iterator[str]:
     """Yield the remedy for the program of each end, and for the path between them, by most of its time."""
     for end, share in ends.items():
-        row = next(each for each in of_limit(rows, Limit.APPLICATION) if noun_of_row(longest, each) == end)
-        yield help_for(end, share, remedy(row.limit, row.part, facts_here(facts, longest, row)))
+        own = of_limit(group.shares, Limit.APPLICATION)
+        row = next(each for each in own if noun_of_row(group.longest, each) == end)
+        yield help_for(end, share, remedy(row.limit, row.part, _facts_of_limit(group, row, facts)))
 
 
 def _apart(group: ConnectionGroup, *, is_together: bool) -> str:

@@ -125,7 +125,7 @@ def test_a_queue_of_many_round_trips_is_graded(tmp_path: Path, both: bool) -> No
     assert not FAULTS - {"bufferbloat"} & kinds(found)
     a_minute = 60 / (bloated.numbers["unloaded_rtt_s"] + bloated.numbers["added_delay_s"])
     assert bloated.numbers["round_trips_per_minute"] == pytest.approx(a_minute)
-    assert "on the way of the data" in bloated.sentence or not both
+    assert "in the direction of the data" in bloated.sentence or not both
     assert bloated.cost_s == 0
 
 
@@ -142,7 +142,7 @@ def test_a_path_that_dies_for_good_is_told_by_what_was_never_answered(tmp_path: 
     drive = replace(ROAD, queue_packets=30)
     found = diagnosed(tmp_path, drive, size=4_000_000, dead_from_ns=36 * NS_PER_S // 10)
     (dead,) = [each for each in found.findings if each.kind in {"outage", "blackout"}]
-    assert "never came back" in dead.sentence
+    assert "nor was any later one in this recording" in dead.sentence
     assert not _EQUAL_ENDS.search(dead.sentence), "all of it is certain"
 
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.group_sentence import headline_of_group
-from multitracer.diagnosis.limits.group import _longest_group, _stretches, group_of
+from multitracer.diagnosis.limits.group import ConnectionGroup, GroupConnection, _longest_group, _stretches, group_of
 from multitracer.diagnosis.limits.names import Limit
+from multitracer.diagnosis.sentence import facts_of
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.recording.read import read
@@ -121,3 +123,18 @@ def test_a_group_is_told_first_and_then_which_connections_differ(name: str, says
     told = headline_of_group(group)
     assert says in told.sentence
     assert helps in told.help
+
+
+def test_help_for_a_limit_of_a_group_is_by_what_its_own_connection_suffered() -> None:
+    """The longest connection lost nothing; the one that waited for its congestion window did."""
+    longest, other = (explain(read(_RECORDINGS / name / "session")) for name in ("00140-small-rcvbuf", _LOSSY))
+    facts = facts_of(longest.limited, (), ())
+    assert "nothing-lost" in facts
+    members = [GroupConnection(n, 0, each.limited) for n, each in enumerate((longest, other), 1)]
+    told = headline_of_group(ConnectionGroup([1, 2], members), facts)
+    assert "congestion window" in told.sentence
+    assert "less loss" in told.help
+    assert "nothing was lost" not in told.help
+
+
+_LOSSY = "00009-random-loss"

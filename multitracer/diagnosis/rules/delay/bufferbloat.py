@@ -16,7 +16,7 @@ from multitracer.diagnosis.limits.link import Paths
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.packets.packet_delays import PacketDelays, ack_delays
 from multitracer.units import NS_PER_S
-from multitracer.words import duration
+from multitracer.words import about, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ slow reader and not a queue caused the delays."""
 _SECONDS_A_MINUTE = 60  # of round trips per minute (RPM)
 
 
-_WAYS = {"data": " on the way of the data", "acks": " on the way back", "": ""}
+_WAYS = {"data": " in the direction of the data", "acks": " in the direction of the ACKs", "": ""}
 
 
 class _Queue(NamedTuple):
@@ -80,14 +80,13 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         began_ns, ended_ns = (int(stamp) for stamp in stamps)
         a_minute = _SECONDS_A_MINUTE / (queue.unloaded_s + added_s)
         lost = diagnosis.transfer.verdicts["row"]
-        hidden = " (losses hide the longest)" if not queue.delays.is_one_way and len(lost) else ""
-        by_ticks = f" (± {duration(queue.error_ns)}, a tick of the TCP timestamps)" if queue.error_ns else ""
+        hidden = "; losses hide the longest" if not queue.delays.is_one_way and len(lost) else ""
+        by_ticks = f"; ± {duration(queue.error_ns)}, a tick of the TCP timestamps" if queue.error_ns else ""
         of_data = "" if diagnosis.limited.view is Viewpoint.RECEIVER else " of a data segment"
         sentence = (
-            f"A queue{_WAYS[queue.way]} adds {added_s:.3f} s, 95 % of the time at most "
-            f"{longest_s:.3f} s{hidden}{by_ticks}, to the least round trip{of_data}, {queue.unloaded_s:.3f} s: "
-            f"grade {grade(added_s)}, "
-            f"{a_minute:.0f} round trips a minute, for everybody who uses it."
+            f"A queue{_WAYS[queue.way]} adds {about(added_s)} at the median (95th percentile "
+            f"{about(longest_s)}{hidden}{by_ticks}) to the minimum round trip{of_data}, {about(queue.unloaded_s)}: "
+            f"grade {grade(added_s)}, {a_minute:.0f} round trips a minute, for everybody who uses it."
         )
         numbers = {
             "added_delay_s": added_s,

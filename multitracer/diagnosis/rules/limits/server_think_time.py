@@ -29,8 +29,9 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         return
     numbers, many = limit.numbers, len(limit.lengths_s)
     typical, largest = about(numbers["median_s"]), about(numbers["largest_s"])
+    took = f"took {typical}" if typical == largest else f"typically took {typical} (up to {largest})"
     sentence = (
-        f"The server took {typical if typical == largest else f'typically {typical} (up to {largest})'} to begin "
+        f"The server {took} to begin "
         f"each of {many:,} answers: {limit.seconds:.1f} s in all, {100 * limit.share:.0f} % of the time."
     )
     if many == 1:
