@@ -178,7 +178,8 @@ def _apart(group: ConnectionGroup, *, is_together: bool) -> str:
         words = [f"{noun} in connection {' and '.join(map(str, sorted(own)))}" for noun, own in by_number]
     else:
         most_first = sorted(nouns.items(), key=lambda item: -len(item[1]))
-        words = [f"{noun} in {count(len(own), 'connection')}" for noun, own in most_first]
+        (first, most), *rest = most_first
+        words = [f"{first} in {count(len(most), 'connection')}", *(f"{noun} in {len(own):,}" for noun, own in rest)]
     return f"The largest limit was {', '.join(words)}."
 
 

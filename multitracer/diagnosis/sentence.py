@@ -222,18 +222,22 @@ def _remedy(limited: Limited, row: LimitShare, facts: frozenset[str]) -> str:
     return words.replace("a capture at the sender", f"a capture at the {'server' if row.reverse else 'client'}")
 
 
+_FOR = "for "
+"""Begin of a remedy for a limit beside the largest."""
+
+
 def help_for(noun: str, share: float, words: str) -> str:
     """Return a remedy for a limit beside the largest."""
-    return f"for {noun} ({percent(share, is_short=True)}): {words}"
+    return f"{_FOR}{noun} ({percent(share, is_short=True)}): {words}"
 
 
 def distinct_helps(helps: Sequence[str]) -> str:
-    """Return remedies as one text, without those that an earlier one contains."""
+    """Return remedies as one text, without those that another one contains; that of the largest limit always stays."""
     chosen: list[str] = []
     for each in helps:
-        own = each.rpartition("): ")[2]
+        own, is_of_largest = each.rpartition("): ")[2], not each.startswith(_FOR)
         if not any(own in other for other in chosen):
-            chosen.append(each)
+            chosen = [*(other for other in chosen if not is_of_largest or other not in each), each]
     return "; ".join(chosen)
 
 

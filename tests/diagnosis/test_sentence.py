@@ -479,3 +479,11 @@ def test_the_connection_at_the_other_side_of_a_proxy_is_pointed_to() -> None:
 def test_downloads_of_one_size_between_the_same_hosts_are_no_proxy(name: str) -> None:
     """Two files of 882,160 bytes, and one connection at both ends."""
     assert "proxy" not in explain(read(_RECORDINGS / name / "session"), 2).headline.sentence
+
+
+def test_two_subtypes_of_one_limit_have_no_remedy_twice() -> None:
+    """Writes and small segments that wait: the longer remedy contains the other one."""
+    path = _RECORDINGS / "2000038-own-program" / "session" / "mobile"
+    told = explain(read(path)).headline.help
+    assert told.count("a program that writes more") == 1
+    assert "TCP_NODELAY" in told

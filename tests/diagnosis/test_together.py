@@ -108,7 +108,7 @@ def test_the_group_with_the_longest_wall_time_is_that_of_its_pair_and_pause() ->
             "The largest limit was the link in connection 1, the client in connection 2.",
             "; for the link (18 %): a faster link, or less other traffic on it",
         ),
-        ("00183-page", "The largest limit was slow start in 8 connections, opening connections in 2 connections.", ""),
+        ("00183-page", "The largest limit was slow start in 8 connections, opening connections in 2.", ""),
         (
             "2000040-own-several",
             "with 2.96 Mbit/s of payload in all. That was the largest limit of each connection.",
