@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from multitracer.native import CaptureFile, FlowEnds, Kernel, Rest
     from multitracer.tables import Numbers, Table
-    from parsers._packets.rest import RestDecoder
+    from parsers._packets.decode import RestDecoder
     from parsers._pcap.dialect import Dialect
     from parsers._pcapng.blocks import Sections
     from parsers._stream import InputStream
@@ -195,7 +195,7 @@ class Whole:
         self._count("udp", udp)
         if rest is not None:
             if self._rest is None:
-                from parsers._packets.rest import RestDecoder  # noqa: PLC0415  # needs NumPy
+                from parsers._packets.decode import RestDecoder  # noqa: PLC0415  # needs NumPy
 
                 self._rest = RestDecoder(self.source)
             self._rest.count(*rest, segments)

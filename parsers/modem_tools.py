@@ -1,7 +1,7 @@
 """Output of tools that ask modems (mmcli, qmicli, mbimcli, uqmi, ubus) and of routers, also in a loop.
 
 Each output follows a time stamp (a `date` in the loop), or each line begins with one. Without time stamps,
-readings have no time. Source: multitracer/protocols/modem/tools.py, qmi_cells.py, routers.py.
+readings have no time. Source: multitracer/protocols/modem/tools.py, routers.py.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def command(
 
         request = replace(request, base_map=read_base_map(base_map))
     if pdf:
-        from multitracer.report.pdf import browser
+        from multitracer.report.page import browser
 
         browser()
     sessions = separate_inputs(reading.inputs)
@@ -121,7 +121,7 @@ def _write_one(session: Inputs, reading: InputChoice, target: str, request: Requ
 
 def _print(pages: list[Path]) -> None:
     """Convert pages to PDF, and print the paths."""
-    from multitracer.report.pdf import print_pdf
+    from multitracer.report.page import print_pdf
 
     for page in pages:
         printed = page.with_suffix(".pdf")

@@ -33,11 +33,10 @@ from multitracer.report.embed import embed, packet_facts
 from multitracer.report.explained_panels import explained_panels
 from multitracer.report.figure_section import drive_figure_section, figure_section, static_figure
 from multitracer.report.first_screen import FirstScreenContent, RouteContent, first_screen
-from multitracer.report.load_section import load_section
 from multitracer.report.markup import fold
 from multitracer.report.page import document, write
 from multitracer.report.route_map import map_figure, map_section
-from multitracer.report.sections import provenance_section, summary_section, trust_line
+from multitracer.report.sections import load_section, provenance_section, summary_section, trust_line
 from multitracer.words import printable, size
 
 if TYPE_CHECKING:

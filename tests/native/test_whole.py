@@ -26,7 +26,7 @@ from parsers import _complete
 from parsers._capture.window import StreamWindow
 from parsers._chunks import complete_capture, read_capture
 from parsers._complete import complete_file
-from parsers._packets.rest import RestDecoder
+from parsers._packets.decode import RestDecoder
 from parsers._stream import open_stream
 from tests.analysis.traffic import ACK
 from tests.conftest import SAMPLES

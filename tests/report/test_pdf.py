@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.errors import InputError
-from multitracer.report.pdf import browser, print_pdf
+from multitracer.report.page import browser, print_pdf
 from tests.cli.program import call
 from tests.conftest import SAMPLES
 from tests.report.chromium import EXECUTABLE

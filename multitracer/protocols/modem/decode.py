@@ -13,7 +13,6 @@ from multitracer.protocols.modem import (
     fibocom,
     foxconn,
     huawei,
-    qmi_cells,
     quectel,
     routers,
     sierra,
@@ -245,7 +244,7 @@ def _of_tool(tool: str, raw: bytes) -> DecodedAnswer:
             return _OF_JSON[tool](tools.loads(text))
         lines = text.splitlines()[:_MOST_TOOL_LINES]
         if tool == "qmicli" and any("got cell location info" in line for line in lines[:2]):
-            return qmi_cells.cells(lines[1:])
+            return tools.cells(lines[1:])
         return _OF_TEXT[tool](lines)
 
     readings = _attempt(source, read, refused)
