@@ -8,6 +8,9 @@ in virtual time, and a real recording. `tests/clock/test_cases.py` judges some o
 `--asymmetric` runs another family: paths whose two ways differ by up to seconds and in their rates. There
 the stated interval, which takes the two ways for equally long, may miss the truth; the bounds of causality
 may not, ever.
+
+`--drives FOLDER` judges recorded drives instead (`make drives DRIVES_ARGS="FOLDER --seeds 7000-7039"`), a folder
+each by its seed: the fixed host's capture gets another clock, up to 3 s off and up to 60 ppm fast or slow.
 """
 
 from __future__ import annotations
@@ -184,6 +187,18 @@ def recording(seed: int) -> Subject:
     return altered(str(RECORDING), "recording, 2 Mb/s", seed)
 
 
+def drive(folder: Folder) -> Subject:
+    """Return a recorded drive, whose hosts share one clock, with another clock at the fixed host."""
+    luck = np.random.default_rng([int(folder.name), 6011])
+    clock = Clock(offset_s=float(luck.uniform(-3, 3)), skew_ppm=float(luck.uniform(-60, 60)))
+    near, far = both_ends(folder)
+    begin = int(near.segments["time_ns"][0])
+    return Subject(
+        f"drive {folder.name}: {clock}", "rehearsed drive", near, with_clock(far, clock, begin),
+        lambda stamp: error_ns(clock, stamp, begin), clock.skew_ppm, 1,
+    )  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Result:
     """What one case came to; of several intervals the worst."""
@@ -277,12 +292,16 @@ def main() -> None:
     asked.add_argument("cases", nargs="?", type=int, default=200)
     asked.add_argument("--first", type=int, default=0, help="the first seed")
     asked.add_argument("--asymmetric", action="store_true")
+    asked.add_argument("--drives", type=Folder, help="a folder of recorded drives")
     asked.add_argument("--each", action="store_true", help="print every case")
     options = asked.parse_args()
     kinds = [asymmetric] if options.asymmetric else [synthetic] * 14 + [gsm] * 4 + [recording] * 2
+    seeds = range(options.first, options.first + options.cases)
+    subjects = (kinds[seed % len(kinds)](seed) for seed in seeds)
+    if options.drives:
+        subjects = (drive(folder) for folder in sorted(options.drives.glob("[0-9]*")))
     results = []
-    for seed in range(options.first, options.first + options.cases):
-        subject = kinds[seed % len(kinds)](seed)
+    for subject in subjects:
         result = judge(subject)
         results.append(result)
         fine = result.causal and (options.asymmetric or (result.good and result.inside and result.steps_found))

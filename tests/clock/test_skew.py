@@ -87,3 +87,20 @@ def test_a_level_that_changes_within_the_recording_widens_the_interval(seed: int
     assert again == skew
     assert abs(skew) > 1.96 * alone, "minima of one block do not count as independent"
     assert abs(skew) < 1.96 * error
+
+
+@pytest.mark.parametrize("seed", [1, 5])
+def test_two_cells_that_agree_by_chance_do_not_narrow_the_interval(seed: int) -> None:
+    """Each cell, of 10 to 35 s, has a least delay of its own, normal with 1 ms; the skew is 0.
+
+    Two cells whose levels lie on one line by chance held the skew whichever block was left out: 0.9 and 2.3 ppm.
+    """
+    luck, courses = np.random.default_rng([seed, 77]), []
+    ends = np.cumsum(luck.uniform(10e9, 35e9, 12))
+    for sign in (1, -1):
+        time = np.sort(luck.uniform(0, 100e9, 1500))
+        levels = 30e6 + luck.normal(0, 1e6, 13)
+        queue = luck.exponential(20e6, len(time)) * (luck.random(len(time)) < 0.9)
+        courses.append((sign, time, levels[np.searchsorted(ends, time)] + queue))
+    skew, error = _by_delays(courses, with_error=True)
+    assert abs(skew) < 1.96 * error

@@ -12,7 +12,6 @@ skew. If neither a line below the delays nor slots support the densest level, th
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -190,33 +189,41 @@ def _by_delays(courses: list[Course], *, with_error: bool, useful: float = np.in
     error = float(np.hypot(error, disagreement(skew, error, lines)))
     edge = LARGEST_SKEW if abs(skew) > _AT_THE_EDGE * LARGEST_SKEW else 0.0
     if with_error and max(error, edge) < useful:
-        error = float(np.hypot(error, _without_each_block(lows, skew, error)))
+        error = float(np.hypot(error, _without_some_blocks(lows, skew, error)))
     return skew, max(error, edge)
 
 
-def _without_each_block(lows: list[Lows], skew: float, error: float) -> float:
-    """Return the standard error of the skew by the jackknife over blocks of time (Kuensch 1989).
+def _without_some_blocks(lows: list[Lows], skew: float, error: float) -> float:
+    """Return the standard error of the skew by the jackknife that deletes several blocks of time at once.
 
     What a level rests on lasts: a cell, a scheduler's load, the distance to a mast. The minima of one block share it,
-    so that their number says little; how far the skew moves without a block does.
+    so that their number says little; how far the skew moves without some blocks does (Kuensch 1989). The densest level
+    is no smooth function of the blocks: two that agree by chance hold it when either is left out. Such an error is
+    found only if more than the square root of their number are deleted together (Shao and Wu 1989).
     """
     begin, end = (float(edge([edge(low.time_ns) for low in lows])) for edge in (np.min, np.max))
+    inner = np.linspace(begin, end, _BLOCKS + 1)[1:-1]
+    blocks = [np.searchsorted(inner, low.time_ns) for low in lows]
     skews = []
-    for first, last in pairwise(np.linspace(begin, end, _BLOCKS + 1).tolist()):
-        kept = [(low, (low.time_ns < first) | (low.time_ns > last)) for low in lows]
+    for first in range(_BLOCKS):
+        deleted = (first + np.array(_DELETED)) % _BLOCKS
+        kept = [(low, ~np.isin(block, deleted)) for low, block in zip(lows, blocks, strict=True)]
         rest = [low.where(keep) for low, keep in kept if keep.sum() >= _MIN_WINDOWS]
         if {low.sign for low in rest} == {1, -1}:
             skews.append(skew_near(rest, skew, _FAR_ERRORS * error))
-    if len(skews) < _MIN_BLOCKS:
+    if len(skews) < _MIN_SKEWS:
         return 0.0
-    return _STUDENT[len(skews) - _MIN_BLOCKS] * float(np.sqrt((len(skews) - 1) * np.var(skews)))
+    return _STUDENT[len(skews) - _MIN_SKEWS] * float(np.sqrt((_BLOCKS / len(_DELETED) - 1) * np.var(skews)))
 
 
-_BLOCKS, _MIN_BLOCKS, _MIN_WINDOWS = 8, 4, 3
-"""Number of blocks, the fewest that must leave minima of both directions, and how many minima of each. Not measured."""
+_BLOCKS, _MIN_SKEWS, _MIN_WINDOWS = 8, 4, 3
+"""Number of blocks, the fewest deletions that must leave minima of both directions, and how many minima of each. Not
+measured."""
+_DELETED = (0, 1, 3)
+"""Blocks that are deleted together, counted from each block, the first after the last: 1, 2 and 3 apart."""
 _STUDENT = tuple(quantile / 1.96 for quantile in (3.182, 2.776, 2.571, 2.447, 2.365))
-"""The 95 % quantile of Student's t for `_MIN_BLOCKS` to `_BLOCKS` blocks, over that of the normal distribution."""
-_FAR_ERRORS = 8.0  # errors of the skew within which it is searched without a block first. Not measured
+"""The 95 % quantile of Student's t for `_MIN_SKEWS` to `_BLOCKS` skews, over that of the normal distribution."""
+_FAR_ERRORS = 8.0  # errors of the skew within which it is searched without some blocks first. Not measured
 
 
 def disagreement(skew: float, error: float, lines: list[float]) -> float:
