@@ -77,7 +77,7 @@ def headline_of_group(
         if len(large) > 1:
             noun, part = of_all(ends), LimitSubtype.NONE
             of_ends = f": {', '.join(f'{end} for {percent(ours, is_short=True)}' for end, ours in large.items())}"
-            helps = list(_helps_of_ends(group, large, facts))
+            helps = list(_remedies_of_programs(group, large, facts))
     which = ", which they filled together" if limit is Limit.LINK and _is_filled_together(group) else ""
     many = f"{_who(group)} took {lasted(group.total_s)}.{_unopened_of(group, failed)}"
     mostly = "Mostly" if share >= MOSTLY else "The largest part was"
@@ -87,7 +87,7 @@ def headline_of_group(
     apart = _apart(group, is_together=which != "")
     of_radio = summed([each.of_limit(limit) for each in radio])
     more, radio_help = more_of_radio(limit, of_radio, summed([each.seconds() for each in radio]), radio)
-    helps += _helps_of_others(group, others, facts)
+    helps += _remedies_of_others(group, others, facts)
     sentence = " ".join(filter(None, [first, apart, more, *rest]))
     help_ = radio_help or distinct_helps(helps)
     return Headline(limit, part, share, main.confidence, sentence, help_, largest(of_radio), main.reverse)
@@ -140,20 +140,20 @@ def _facts_of_limit(group: ConnectionGroup, row: LimitShare, facts: frozenset[st
     return facts_here(facts if is_of_all else facts_of(most, (), ()), most, row)
 
 
-def _helps_of_others(group: ConnectionGroup, others: dict[Limit, float], facts: frozenset[str]) -> Iterator[str]:
+def _remedies_of_others(group: ConnectionGroup, others: dict[Limit, float], facts: frozenset[str]) -> Iterator[str]:
     """Yield the remedies of the limits that the sentence names beside the largest."""
     longest, rows = group.longest, group.shares
     for limit, share in others.items():
         own = of_limit(rows, limit)
         if limit is Limit.APPLICATION:
             large = {end: ours for end, ours in by_end(longest, own).items() if ours >= WORTH_SAYING}
-            yield from _helps_of_ends(group, large, facts)
+            yield from _remedies_of_programs(group, large, facts)
         elif limit is not Limit.UNKNOWN:
             noun = _noun(longest, limit, reverse=own[0].reverse)
             yield help_for(noun, share, remedy(limit, own[0].part, _facts_of_limit(group, own[0], facts)))
 
 
-def _helps_of_ends(group: ConnectionGroup, ends: dict[str, float], facts: frozenset[str]) -> Iterator[str]:
+def _remedies_of_programs(group: ConnectionGroup, ends: dict[str, float], facts: frozenset[str]) -> Iterator[str]:
     """Yield the remedy for the program of each end, and for the path between them, by most of its time."""
     for end, share in ends.items():
         own = of_limit(group.shares, Limit.APPLICATION)
@@ -175,7 +175,10 @@ def _apart(group: ConnectionGroup, *, is_together: bool) -> str:
         return "That was the largest limit of each connection."
     if len(group.numbers) <= _MOST_NAMED:
         by_number = sorted(nouns.items(), key=lambda item: min(item[1]))
-        words = [f"{noun} in connection {' and '.join(map(str, sorted(own)))}" for noun, own in by_number]
+        words = [
+            f"{noun} in connection{'s' if len(own) > 1 else ''} {' and '.join(map(str, sorted(own)))}"
+            for noun, own in by_number
+        ]
     else:
         most_first = sorted(nouns.items(), key=lambda item: -len(item[1]))
         (first, most), *rest = most_first

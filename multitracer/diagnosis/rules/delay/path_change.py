@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.finding import Finding, rows
+from multitracer.units import NS_PER_S
+from multitracer.words import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,10 +29,10 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     for at, step_ns in _lasting(delays):
         time_ns = int(delays.time_ns[at])
         step_s = diagnosis.link_s(0, step_ns)
-        way = "the way there" if delays.is_one_way else "the round trip"
+        way = "a packet" if delays.is_one_way else "a round trip"
         sentence = (
             f"The path changed {diagnosis.at_s(time_ns):.1f} s into the transfer: from then on {way} took "
-            f"{abs(step_s):.3f} s {'longer' if step_s > 0 else 'less'}, without any queue."
+            f"{duration(abs(step_s) * NS_PER_S)} {'longer' if step_s > 0 else 'less'}, without any queue."
         )
         evidence = rows("sender", delays.row[at - 1 : at + 1])
         yield Finding(KIND, time_ns, time_ns, 0.0, None, evidence, sentence, numbers={"step_s": step_s})

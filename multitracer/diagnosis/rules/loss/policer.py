@@ -8,6 +8,7 @@ import numpy as np
 
 from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.queue_at_losses import repair_s
+from multitracer.words import count, rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 KIND = "policer"
 HELP = "A higher rate in the contract. Shaping (a queue), or a sender that paces, loses fewer packets."
 _BITS = 8  # in a byte
-_OF_HOSTS = 1000.0
-"""Maximum rate of a policer in Mbit/s: no policed access link is faster. Not measured."""
+_OF_HOSTS_BPS = 1e9
+"""Maximum rate of a policed link in bit/s: no policed access link is faster. Not measured."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
@@ -29,15 +30,14 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         return
     sent = policing.row
     began_ns, ended_ns = (int(diagnosis.transfer.sender["time_ns"][sent[i]]) for i in (0, -1))
-    rate, link = (each * _BITS / 1e6 for each in (policing.rate_bytes_per_s, policing.link_bytes_per_s))
+    policed_bps, link_bps = (each * _BITS for each in (policing.rate_bytes_per_s, policing.link_bytes_per_s))
     # of short trains: of ACKs, which come in bunches, and of what stood in a buffer of the receiver's host it
     # is none of the link
-    is_links = diagnosis.transfer.data_pairs is not None and link < _OF_HOSTS
-    can = f"can do {link:.1f} Mbit/s or more" if is_links else "is faster"
+    is_links = diagnosis.transfer.data_pairs is not None and link_bps < _OF_HOSTS_BPS
+    can = f"can do {rate(link_bps)} or more" if is_links else "is faster"
     sentence = (
-        f"A policer passes {rate:.2f} Mbit/s and drops what exceeds its burst, without delay: "
-        f"{len(sent):,} packets were lost whenever it had nothing left; the link itself "
-        f"{can}."
+        f"A policer passes {rate(policed_bps)} and drops what exceeds its burst, without delay: "
+        f"{count(len(sent), 'packet')} were lost whenever it had no token left; the link itself {can}."
     )
     numbers = {"policed_bytes_per_s": policing.rate_bytes_per_s, "lost_packets": len(sent)}
     if is_links:
