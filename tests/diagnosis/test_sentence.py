@@ -197,7 +197,7 @@ def _attempts(path: Path, *, unanswered: int, refused: int, opened: int, syns: i
         (1, 0, 0, "The connection was never opened: 3 SYNs had no answer (100 % of 2.0 s, measured).", "firewall"),
         (0, 1, 0, "The connection was never opened: it was refused 0.03 s after the SYN (100 % of 0.03 s,", "listens"),
         (0, 3, 0, "3 of 3 connections were refused (100 % of 0.07 s, measured).", "listens"),
-        (5, 0, 1, "5 of 6 connections were never answered. Mostly opening the connection (", "firewall"),
+        (5, 0, 1, "5 of 6 connections were never answered. Mostly opening connections (", "firewall"),
         (2, 1, 3, "1 of 6 connections was refused, 2 were never answered. Mostly opening", "listens"),
     ],
 )
