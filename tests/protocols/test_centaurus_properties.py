@@ -114,6 +114,9 @@ def test_endless_loss_costs_no_message_silently(
     [(0, 0, None), (0, 0, None), (2, 2604, None), (0, 0, None), (1, 1305, None), (0, 0, None)],
     Extension(2),
 )
+@example(  # a late offer opens a session anew, and a late answer of the one before it comes in it: 53 ms apart
+    [("b", 0, 0, 0)], [(2, 103, None), (1, 0, None), (2, 2, None)], Extension(0)
+)
 @given(MESSAGES, FATES, EXTENSIONS)
 def test_request_and_reply_survive_in_both_turns(
     messages: list[tuple[str, int, int, int]], fates: list[tuple[int, int, int | None]], extensions: Extension

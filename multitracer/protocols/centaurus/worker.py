@@ -34,13 +34,15 @@ _AMPLIFICATION = 1
 class MetPeer(Peer):
     """A peer, and the state that Level I stores about it."""
 
-    __slots__ = ("answers_polls", "due_ns", "failures", "heard_ns", "is_waiting", "session")
+    __slots__ = ("answers_polls", "clock_ns", "due_ns", "failures", "heard_ns", "is_waiting", "session")
 
     def __init__(self, address: Address) -> None:
         super().__init__(address)
         self.session: CentaurusSession | None = None
         """The session with the peer, once its address is proven; None if there is none."""
         self.heard_ns = 0
+        self.clock_ns = 0
+        """The newest reading of the peer's clock in all sessions in which its address was proven."""
         self.is_waiting = False
         """Whether the peer waits for a session that we establish."""
         self.due_ns: int | None = None
@@ -92,6 +94,8 @@ class CentaurusSession:
     def on_packet(self, octets: int, clock_ns: int, now_ns: int) -> None:
         """Record a valid packet of `octets` bytes, with the sender's clock, and restart the watchdog."""
         self.clock_ns = max(self.clock_ns, clock_ns)
+        if self.proven:
+            self.peer.clock_ns = max(self.peer.clock_ns, self.clock_ns)
         self.armed_ns = now_ns
         self.received_bytes += octets
 
@@ -379,6 +383,7 @@ class Worker(ABC):
         initiated = role in (SessionRole.INITIATOR, SessionRole.MASTER)
         level2 = Level2(role, peer, self._shared)
         session = CentaurusSession(number, peer.address, peer, level2, initiated, now_ns, now_ns)
+        session.clock_ns = peer.clock_ns  # a late copy of an earlier session's packet answers nothing in this one
         self.sessions[peer.address, number] = session
         return session
 
@@ -389,6 +394,7 @@ class Worker(ABC):
         session.proven = True
         session.peer.session = session
         session.peer.heard_ns = now_ns
+        session.peer.clock_ns = max(session.peer.clock_ns, session.clock_ns)
         self._timers.arm(session, session.deadline_ns(self.config))
 
     def _end(self, session: CentaurusSession, cause: str, now_ns: int) -> None:
