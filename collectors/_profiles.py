@@ -77,13 +77,20 @@ def chosen_profile(name: str, kind: str = "modem") -> Profile:
     try:
         with path.open("rb") as stream:
             text = stream.read(_MOST_BYTES)
-        return _profile(tomllib.loads(text.decode()), str(path))
+        profile = _profile(tomllib.loads(text.decode()), str(path))
     except OSError as error:
         raise InputError(f"{path}: cannot read this profile: {error.strerror}; check the name") from error
     except ValueError as error:
         raise InputError(
             f"{path}: this profile is not valid TOML: {error}; docs/collectors.md shows a profile"
         ) from error
+    return _checked(profile, kind, path)
+
+
+def _checked(profile: Profile, kind: str, path: Path) -> Profile:
+    if profile.kind != kind:
+        raise InputError(f'{path}: this profile has kind = "{profile.kind}", but "{kind}" is needed; choose another')
+    return profile
 
 
 def matching(identity: str, kind: str = "modem") -> Profile:

@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from collectors._stop import end_with_parent
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
 
     from collectors._stop import Stop
 
-_MOST_BYTES = 1 << 20
+_MOST_BYTES = 1 << 19
 """Longest stored answer; the rest is counted. A telephony registry with two cards has 200 kB."""
 _CHUNK = 1 << 16
 _ATTEMPTS = 3
+_STATUS_DIGITS = 4
 _WORDS_BYTES = 200
 _EARLIEST_NS = 10**17
 """Clocks before 1973 were never set: a `date` without nanoseconds gives such a number, too."""
@@ -52,7 +54,7 @@ class Answer:
     ----------
     command : str
     raw : bytes
-        Standard output and standard error, at most 1 MiB.
+        Standard output and standard error, at most 0.5 MiB.
     status : int
         Exit status of the command.
     asked_ns, answered_ns : int
@@ -85,8 +87,11 @@ class Shell:
         self._word = secrets.token_hex(8)
         self._rest = b""
         self._child = subprocess.Popen(
-            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
-        )
+            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            preexec_fn=end_with_parent,  # noqa: PLW1509  # collectors have one thread
+        )  # fmt: skip
+        assert self._child.stderr is not None
+        os.set_blocking(self._child.stderr.fileno(), False)
 
     def ask(self, command: str, *, timeout_s: float) -> Answer:
         """Run a command, and return what it wrote.
@@ -154,7 +159,8 @@ class Shell:
         number, newline, rest = after.partition(b"\n")
         if not word or not newline:
             return None
-        return before, int(number) if number.strip().isdigit() else -1, rest
+        is_status = number.strip().isdigit() and len(number) <= _STATUS_DIGITS
+        return before, int(number) if is_status else -1, rest
 
     def _last_words(self) -> str:
         """Return the last line that the program wrote to standard error."""
@@ -163,5 +169,6 @@ class Shell:
             self._child.wait(1.0)
         except subprocess.TimeoutExpired:
             return "silent"
-        lines = self._child.stderr.read(_CHUNK).decode("utf-8", "replace").strip().splitlines()
+        words = self._child.stderr.read(_CHUNK) or b""  # without waiting: a helper of ssh may hold it open
+        lines = words.decode("utf-8", "replace").strip().splitlines()
         return lines[-1][:_WORDS_BYTES] if lines else "ended"

@@ -135,6 +135,14 @@ class SetAlarm:
             _LIBC.timerfd_settime(self._descriptor, flags, ctypes.byref(never), None)
 
 
+_PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent() -> None:
+    """Make the kernel end this process with the one that started it (`preexec_fn` of a collector with one thread)."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _STANDARD_INPUT = 0
 PARENT_ENDED = "parent ended"

@@ -10,7 +10,8 @@ The log is JSON lines, times are those of this host's CLOCK_MONOTONIC. First a h
 
 - `phone`: opened or lost, its serial number, and what the phone says of itself,
 - `answer`: what was asked (`of`), the two stamps around the answer, and its text `raw`; of the registry without
-  Android's log of earlier events. `same` instead of `raw` means: the same text as the answer before of that name,
+  Android's log of earlier events and without callers' numbers. `same` instead of `raw` names the `number` of an
+  earlier answer with the same text,
 - `event`: a line of logcat, with the time at which this host read it; the line begins with the phone's time,
 - `remote_clock`: the phone's CLOCK_REALTIME between two readings of this host's clock,
 - `missed`: a round without an answer, and why; `clock`, each second, and `end`.
@@ -29,10 +30,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from collectors._collector import Collector
 from collectors._log import Log, clock_reading
-from collectors._options import header, parser, rate_hz, run
+from collectors._options import header, number, parser, rate_hz, run
 from collectors._ready import Schedule, ready
 from collectors._shell import Shell, ShellEndedError
-from collectors._stop import Stop
+from collectors._stop import Stop, end_with_parent
 from multitracer.errors import PreflightError
 from multitracer.units import NS_PER_S
 
@@ -75,6 +76,8 @@ EVENTS = (
 """Tags of Android's event log that are recorded (EventLogTags.logtags of frameworks/opt/telephony)."""
 _PROPERTIES = "getprop | grep -E '\\[ro\\.(product\\.(manufacturer|model)|build\\.version\\.(release|sdk))\\]'; id -u"
 _CLOCK_ROUNDS = 5
+_EVENT_ROUNDS = 10
+"""Rounds between two looks whether logcat still runs."""
 _CLOCK_NS = NS_PER_S * 9 // 10
 _LOOK_NS = 2 * NS_PER_S
 """Time between two searches for a phone that is not there: each starts a process."""
@@ -108,7 +111,7 @@ class NoPhoneError(Exception):
         self.why = why
 
 
-def connected(adb: str) -> dict[str, str]:
+def connected(adb: str, stop: Stop) -> dict[str, str]:
     """Return the state of each phone that adb knows, by serial number: `device` is one that can be asked.
 
     Raises
@@ -116,14 +119,28 @@ def connected(adb: str) -> dict[str, str]:
     NoPhoneError
         If adb does not answer.
     """
+    until_ns = time.monotonic_ns() + round(_ADB_S * NS_PER_S)
     try:
-        done = subprocess.run([adb, "devices"], stdin=subprocess.DEVNULL, capture_output=True, check=False,
-                              text=True, errors="replace", timeout=_ADB_S)  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise NoPhoneError("adb is silent") from None
+        child = subprocess.Popen(
+            [adb, "devices"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
     except OSError as error:
         raise NoPhoneError(f"adb: {error.strerror}") from None
-    rows = [line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line]
+    assert child.stdout is not None
+    output = b""
+    try:
+        while stop.wait(until_ns, readable=[child.stdout.fileno()]) and time.monotonic_ns() < until_ns:
+            chunk = os.read(child.stdout.fileno(), 1 << 16)
+            output = (output + chunk)[: 1 << 16]
+            if not chunk:
+                break
+        else:
+            raise NoPhoneError("adb is silent")
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+    rows = [line.split("\t", 1) for line in output.decode("utf-8", "replace").splitlines() if "\t" in line]
     return {serial: state.strip() for serial, state in rows[:_MOST_SERIALS]}
 
 
@@ -146,14 +163,17 @@ def phone_of(serial: str, states: dict[str, str]) -> str:
 
 
 def without_earlier_events(registry: bytes) -> bytes:
-    """Return a dump of the registry without Android's logs of earlier events, which readers ignore, too."""
+    """Return a dump of the registry without Android's logs of earlier events, which readers ignore, too.
+
+    The numbers of callers are left out.
+    """
     wanted, is_event = [], False
     for line in registry.splitlines(keepends=True):
         if _STATES.match(line):
             is_event = False
         elif _EARLIER_EVENTS.match(line):
             is_event = True
-        if not is_event:
+        if not is_event and b"IncomingNumber" not in line:
             wanted.append(line)
     return b"".join(wanted)
 
@@ -167,7 +187,7 @@ class AndroidLog:
         self.missed = 0
         self._clock_ns = 0
         self._answered_ns = 0
-        self._before: dict[str, bytes] = {}
+        self._before: dict[str, tuple[int, bytes | None]] = {}
 
     def record(self, kind: str, **fields: object) -> None:
         """Write one record."""
@@ -176,8 +196,11 @@ class AndroidLog:
     def answer(self, name: str, answer: Answer) -> None:
         """Write an answer, or that it is the same as before."""
         raw = without_earlier_events(answer.raw) if name == "registry" else answer.raw
-        text = {"same": True} if self._before.get(name) == raw else {"raw": raw.decode("utf-8", "replace")}
-        self._before[name] = raw
+        last, before = self._before.get(name, (0, None))
+        text: dict[str, object] = {"same": last}
+        if before != raw or answer.lost_bytes:
+            text = {"number": last + 1, "raw": raw.decode("utf-8", "replace")}
+            self._before[name] = last + 1, raw
         self._answered_ns = answer.answered_ns
         more = {"lost_bytes": answer.lost_bytes} if answer.lost_bytes else {}
         stamps = {"asked_ns": answer.asked_ns, "answered_ns": answer.answered_ns}
@@ -185,7 +208,7 @@ class AndroidLog:
 
     def forget(self) -> None:
         """Write the next answers in full: another phone may give them."""
-        self._before = {}
+        self._before = {name: (last, None) for name, (last, _) in self._before.items()}
 
     def miss(self, count: int, *, since_ns: float, why: str) -> None:
         """Write a record on rounds that had no answer."""
@@ -213,7 +236,7 @@ class Events:
         chosen = ["-b", "radio", "-b", "events", "-v", "epoch", "-T", "1", *(f"{tag}:V" for tag in EVENTS), "*:S"]
         self._child = subprocess.Popen(
             [*program, "logcat", *chosen], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, process_group=0,
+            stderr=subprocess.DEVNULL, preexec_fn=end_with_parent,  # noqa: PLW1509  # this process has one thread
         )  # fmt: skip
         assert self._child.stdout is not None
         os.set_blocking(self._child.stdout.fileno(), False)
@@ -277,7 +300,9 @@ class AndroidPhone:
             shell = self._shell or self._connect()
             due = [question for question in QUESTIONS if self._round % question.every == 0]
             if self._round % _CLOCK_ROUNDS == 0 and (reading := shell.clock(timeout_s=self._timeout_s)):
-                self._log.record("remote_clock", host=self._serial, **reading)
+                self._log.record("remote_clock", host=f"phone {self._serial}", **reading)
+            if self._events is not None and not self._events.descriptors and self._round % _EVENT_ROUNDS == 0:
+                self._restart_events()
             self._round += 1
             for question in due:
                 if self._stop.reason is None:
@@ -325,7 +350,7 @@ class AndroidPhone:
             raise NoPhoneError(self._why)
         self._look_ns = time.monotonic_ns() + _LOOK_NS
         try:
-            self._serial = phone_of(self._wanted, connected(self._adb))
+            self._serial = phone_of(self._wanted, connected(self._adb, self._stop))
         except NoPhoneError as error:
             self._why = error.why
             raise
@@ -349,7 +374,7 @@ class AndroidPhone:
         self.close()
         self._look_ns = 0
         try:
-            phone_of(self._serial, connected(self._adb))
+            phone_of(self._serial, connected(self._adb, self._stop))
         except NoPhoneError as error:
             why = error.why
         else:
@@ -358,6 +383,13 @@ class AndroidPhone:
         at_ns = time.monotonic_ns()
         self._log.record("phone", at_ns=at_ns, state="lost", serial=self._serial, why=why, says=words)
         return why
+
+    def _restart_events(self) -> None:
+        """Start logcat again, which has ended by itself; the events of this time may be missing."""
+        if self._events is not None:
+            self._events.close()
+        self._events = Events([self._adb, "-s", self._serial])
+        self._log.record("event", at_ns=time.monotonic_ns(), raw="--------- logcat had ended, and was started again")
 
     def _write_events(self) -> None:
         for line in self._events.take() if self._events else ():
@@ -373,11 +405,11 @@ def record(phone: AndroidPhone, log: AndroidLog, stop: Stop, *, hz: float) -> No
         log.reads += 1
         why = phone.ask_all()
         late = schedule.advance(time.monotonic_ns())
-        if stop.reason is not None:
-            break
         if why is not None:
             log.miss(1 + late, since_ns=due_ns, why=why)
-        elif late:
+        if stop.reason is not None:
+            break
+        if late and why is None:
             log.miss(late, since_ns=due_ns, why="late")
         log.clock()
     log.clock(at_once=True)
@@ -394,7 +426,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     )
     options.add_argument("--adb", default="adb", metavar="PATH", help="the program adb; default: that of PATH")
     options.add_argument(
-        "--timeout", type=float, default=5.0, metavar="SECONDS",
+        "--timeout", type=partial(number, minimum=0.1, most=60), default=5.0, metavar="SECONDS",
         help="wait at most this time for an answer of the phone, in seconds; default 5",
     )  # fmt: skip
     return options.parse_args(argv)
@@ -429,7 +461,8 @@ def check() -> None:
     """Raise PreflightError if adb is not installed, or knows no phone that can be asked."""
     check_adb("adb")
     try:
-        states = connected("adb")
+        with Stop(outlive_parent=True) as stop:
+            states = connected("adb", stop)
         phone_of(ANY if len(states) < 2 else next(iter(states)), states)
     except NoPhoneError as error:
         advice = ADVICE.get(error.why, "look at the phone's screen, and run `adb devices`")

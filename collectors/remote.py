@@ -15,17 +15,18 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import subprocess
 import time
 from typing import TYPE_CHECKING
 
 from collectors._collector import Collector
 from collectors._log import Log
-from collectors._options import header, parser, rate_hz, run
+from collectors._options import header, number, parser, rate_hz, run
 from collectors._profiles import chosen_profile, matching, profiles
 from collectors._ready import ready
 from collectors._shell import Shell, ShellEndedError
-from collectors._stop import Stop
+from collectors._stop import Stop, end_with_parent
 from collectors.modem import ModemLog, record
 from multitracer.errors import CollectorError, InputError, PreflightError
 from multitracer.protocols.modem.conversation import CommandAnswer
@@ -36,15 +37,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from collectors._profiles import Ask, Profile
+    from collectors._shell import Answer
 
 _TARGET = re.compile(r"[A-Za-z0-9_][\w.@%:\[\]-]{0,200}")
 """Names that ssh takes for a host, with or without a user: none begins as an option does."""
 _OPTIONS = ("-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5",
-            "-o", "ServerAliveCountMax=2")  # fmt: skip
+            "-o", "ServerAliveCountMax=2", "-o", "ControlMaster=no", "-o", "ControlPath=none")  # fmt: skip
 _IDENTIFY = "cat /etc/openwrt_release /etc/os-release /etc/version 2>/dev/null; uname -a"
 _MOST_IDENTITY = 500
 _REFUSALS = 3
 _SELDOM = 30
+_INIT_S = 5.0
 _CLOCK_ROUNDS = 5
 _RETRY_NS = 5 * NS_PER_S
 _LOOK_NS = NS_PER_S // 5
@@ -95,6 +98,8 @@ class RemoteModem:
         self._round = 0
         self._retry_ns = 0
         self._why = ""
+        self._tools: str | None = None
+        """Why the last round with commands had no answer; None if it had one."""
 
     def ask_all(self) -> str | None:
         """Run the commands of this round; return the reason if there was no answer, else None."""
@@ -126,7 +131,9 @@ class RemoteModem:
         self._shell = shell = Shell(self._program, self._stop)
         identity = " ".join(shell.ask(_IDENTIFY, timeout_s=15.0).raw.decode("utf-8", "replace").split())
         self._profile = self._given or matching(identity, "remote")
-        self._refused, self._round = {}, 0
+        self._refused, self._round, self._tools = {}, 0, None
+        for command in self._profile.init:
+            self._store(shell.ask(command, timeout_s=_INIT_S))
         self._log.port("opened", self._program[-2])
         facts = {"port": self._program[-2], "says": identity[:_MOST_IDENTITY], "profile": self._profile.name}
         self._log.record("modem", at_ns=time.monotonic_ns(), **facts)
@@ -143,13 +150,19 @@ class RemoteModem:
             if self._stop.reason is not None:
                 return None
             answer = shell.ask(ask.command, timeout_s=ask.timeout_s)
-            result = "OK" if answer.status == 0 else f"exit {answer.status}"
             self._refused[ask.command] = 0 if answer.status == 0 else self._refused.get(ask.command, 0) + 1
             has_answer |= answer.status == 0
-            stamps = (answer.asked_ns, answer.answered_ns)
-            self._log.answer(CommandAnswer(ask.command, answer.raw, result, *stamps, answer.lost_bytes))
+            self._store(answer)
+        if due:
+            self._tools = None if has_answer else "tool failed"
         ready()
-        return None if has_answer or not due else "tool failed"
+        return self._tools
+
+    def _store(self, answer: Answer) -> None:
+        """Write an answer; what a tool that failed wrote is no complete one."""
+        result = "OK" if answer.status == 0 else ""
+        stamps = (answer.asked_ns, answer.answered_ns)
+        self._log.answer(CommandAnswer(answer.command, answer.raw, result, *stamps, answer.lost_bytes))
 
     def _every(self, ask: Ask) -> int:
         return ask.every if self._refused.get(ask.command, 0) < _REFUSALS else _SELDOM * ask.every
@@ -170,23 +183,25 @@ def capture(program: list[str], chosen: argparse.Namespace, stop: Stop) -> None:
         pass
     with open(chosen.output, "ab") as file:  # noqa: PTH123  # of a path that may be a pipe
         child = subprocess.Popen(
-            [*program[:-1], command], stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.PIPE, process_group=0
-        )
+            [*program[:-1], command], stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.PIPE,
+            preexec_fn=end_with_parent,  # noqa: PLW1509  # this process has one thread
+        )  # fmt: skip
+    assert child.stderr is not None
+    os.set_blocking(child.stderr.fileno(), False)
+    is_file = stat.S_ISREG(os.stat(chosen.output).st_mode)  # noqa: PTH116
     try:
         while stop.wait(time.monotonic_ns() + _LOOK_NS):
-            if os.stat(chosen.output).st_size:  # noqa: PTH116
+            if not is_file or os.stat(chosen.output).st_size:  # noqa: PTH116
                 ready()
             if child.poll() is not None:
-                assert child.stderr is not None
-                words = child.stderr.read(1 << 16).decode("utf-8", "replace").strip().splitlines()
+                words = (child.stderr.read(1 << 16) or b"").decode("utf-8", "replace").strip().splitlines()
                 raise CollectorError(f"{program[-2]}: the capture ended: {words[-1][:200] if words else 'no reason'}")
     finally:
         child.terminate()
         child.wait()
-        if not os.stat(chosen.output).st_size:  # noqa: PTH116
+        if is_file and not os.stat(chosen.output).st_size:  # noqa: PTH116
             chosen.output.unlink()  # not even the header of a capture came
-        if child.stderr is not None:
-            child.stderr.close()
+        child.stderr.close()
 
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
@@ -199,8 +214,12 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     options.add_argument("--profile", help=f"profile of the machine: {known}, or a .toml file; default: detected")
     options.add_argument("--packets", action="store_true", help="capture packets there, instead of reading the modem")
     options.add_argument("--interface", default="any", help="with --packets: interface to capture on; default: any")
-    options.add_argument("--snap", type=int, default=192, help="with --packets: bytes of each packet; default 192")
+    options.add_argument("--snap", type=_snap, default=192, help="with --packets: bytes of each packet; default 192")
     return options.parse_args(argv)
+
+
+def _snap(text: str) -> int:
+    return int(number(text, 64, 65535))
 
 
 def main(argv: Sequence[str]) -> None:
@@ -209,7 +228,7 @@ def main(argv: Sequence[str]) -> None:
     if not _TARGET.fullmatch(chosen.to):
         raise InputError(f"--to {chosen.to}: this is no host for ssh; give HOST or USER@HOST")
     check_ssh(chosen.ssh)
-    program = [chosen.ssh, *_OPTIONS, "--", chosen.to, "sh"]
+    program = [chosen.ssh, *_OPTIONS, "--", chosen.to.replace("[", "").replace("]", ""), "sh"]
     stopping = Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags)
     if chosen.packets:
         if chosen.output is None:

@@ -15,8 +15,10 @@ The log is JSON lines, times are those of this host's CLOCK_MONOTONIC. First a h
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import math
+import socket
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -30,7 +32,6 @@ from collectors.modem import ModemLog, record
 from multitracer.errors import PreflightError
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
 TARGET = "192.168.100.1:9200"
@@ -62,7 +63,8 @@ class Dish:
         self._log = log
         self._stop = stop
         self._counter: int | None = None
-        self._outages: set[tuple[int, int]] = set()
+        self._outages: set[int] | None = None
+        """Begins of the outages in the answer before; None before the first."""
 
     def ask_all(self) -> str | None:
         """Ask the dish for state and history; return the reason if there was no answer, else None."""
@@ -80,6 +82,8 @@ class Dish:
             return _reason(error.__cause__) or str(error)[:_LONGEST_WHY]
         except grpc.RpcError as error:
             return _reason(error) or "silent"
+        except (AttributeError, TypeError, ValueError, IndexError):  # the dish describes its messages itself
+            return "unintelligible"
         ready()
         return None
 
@@ -104,13 +108,13 @@ class Dish:
             stamps = {"asked_ns": asked_ns, "answered_ns": answered_ns}
             self._log.record("history", **stamps, counter=counter, samples=general["samples"], **lists)
             self._counter = counter
-        for outage in list(getattr(history, "outages", []))[-_MOST_OUTAGES:]:
-            key = (int(outage.start_timestamp_ns), int(outage.duration_ns))
-            if key not in self._outages:
-                self._outages.add(key)
-                cause = _cause(outage)
+        outages = list(getattr(history, "outages", []))[-_MOST_OUTAGES:]
+        durations = {int(each.start_timestamp_ns): (int(each.duration_ns), _cause(each)) for each in outages}
+        for start_ns, (duration_ns, cause) in durations.items():  # those of the first answer were before the recording
+            if self._outages is not None and start_ns not in self._outages:
                 at_ns = time.monotonic_ns()
-                self._log.record("outage", at_ns=at_ns, cause=cause, start_ns=key[0], duration_ns=key[1])
+                self._log.record("outage", at_ns=at_ns, cause=cause, start_ns=start_ns, duration_ns=duration_ns)
+        self._outages = set(durations)
 
 
 def _cause(outage: Any) -> str:
@@ -135,17 +139,26 @@ def _reason(error: object) -> str:
     return words.get(getattr(code, "name", ""), "")
 
 
+def _target(text: str) -> str:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text!r} must have the form HOST:PORT")
+    return text
+
+
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
     options.add_argument("--hz", type=rate_hz, default=1.0, help="number of rounds per second; default 1")
-    options.add_argument("--target", default=TARGET, metavar="HOST:PORT", help=f"address of the dish; default {TARGET}")
+    options.add_argument(
+        "--target", type=_target, default=TARGET, metavar="HOST:PORT", help=f"address of the dish; default {TARGET}"
+    )
     return options.parse_args(argv)
 
 
 def main(argv: Sequence[str]) -> None:
     """Record until stopped."""
     chosen = _options(argv)
-    _check_package()
+    check_package()
     with (
         Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,
         Log(chosen.output) as log,
@@ -162,21 +175,20 @@ def main(argv: Sequence[str]) -> None:
             dish.close()
 
 
-def _check_package() -> None:
+def check_package() -> None:
+    """Raise PreflightError if the package that asks the dish is not installed."""
     if importlib.util.find_spec("starlink_grpc") is None:
         raise PreflightError("starlink-grpc-core is not installed; run `pip install 'multitracer[starlink]'`")
 
 
-def check(target: str = TARGET) -> None:
-    """Raise PreflightError without the package, or if no dish answers."""
-    import socket  # noqa: PLC0415  # only here
-
-    _check_package()
-    host, _, port = target.rpartition(":")
+def check() -> None:
+    """Raise PreflightError without the package, or if no dish answers at its usual address."""
+    check_package()
+    host, _, port = TARGET.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=_CHECK_S).close()
     except OSError:
-        raise PreflightError(f"no Starlink dish answers at {target}; connect this machine to its network") from None
+        raise PreflightError(f"no Starlink dish answers at {TARGET}; connect this machine to its network") from None
 
 
 COLLECTOR = Collector(

@@ -7,7 +7,6 @@ every five seconds `counts` (packets that tcpdump captured, and packets that the
 
 from __future__ import annotations
 
-import ctypes
 import os
 import pwd
 import re
@@ -22,7 +21,7 @@ from collectors._collector import Collector
 from collectors._log import Log, clock_reading
 from collectors._options import header, number, parser, run
 from collectors._ready import ready
-from collectors._stop import Stop
+from collectors._stop import Stop, end_with_parent
 from multitracer.errors import CollectorError, InputError, PreflightError
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -47,8 +46,6 @@ _KEYS = {
     "dropped by kernel": "dropped_kernel",
     "dropped by interface": "dropped_interface",
 }
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
 _LAST_WORDS = 300
 
 
@@ -64,7 +61,7 @@ class Tcpdump:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            preexec_fn=_end_with_parent,  # noqa: PLW1509  # this process has one thread
+            preexec_fn=end_with_parent,  # noqa: PLW1509  # this process has one thread
         )
         assert self._child.stderr is not None
         os.set_blocking(self._child.stderr.fileno(), False)
@@ -114,10 +111,6 @@ class Tcpdump:
         assert self._child.stderr is not None
         self._child.stderr.close()
         return status
-
-
-def _end_with_parent() -> None:
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _command(chosen: argparse.Namespace, program: str) -> list[str]:

@@ -37,7 +37,7 @@ _OLDEST_FIX_NS = 10 * NS_PER_S
 _UPTIME = re.compile(r"(\d{1,9})\.(\d{1,9}) \d")
 _LOCATION = re.compile(r"Location\[(gps|fused) (-?\d{1,2}\.\d{1,9}),(-?\d{1,3}\.\d{1,9})([^\]]{0,300})")
 _ELAPSED = re.compile(r"\bet=\+?(?:(\d{1,4})d)?(?:(\d{1,2})h)?(?:(\d{1,2})m)?(?:(\d{1,2})s)?(?:(\d{1,3})ms)?(?= |$)")
-_FIELD = re.compile(r"\b(hAcc|acc|alt|vel|bear)=(-?\d{1,6}(?:\.\d{1,9})?)")
+_FIELD = re.compile(r"\b(hAcc|acc|alt|vel|bear)=(-?\d{1,6}(?:\.\d{1,20})?(?:E-?\d{1,3})?)(?= |$)")
 _OF_LOCATION = {"hAcc": "error_m", "acc": "error_m", "alt": "altitude_m", "vel": "speed_mps", "bear": "heading_deg"}
 _BATTERY = re.compile(r"^\s*(AC powered|USB powered|Wireless powered|level|temperature): (true|false|-?\d{1,6})$", re.M)
 _AWAKE = re.compile(r"\bmWakefulness=(\w{1,16})")
@@ -46,6 +46,8 @@ _OF_WIFI: dict[str, tuple[str, int]] = {
     "RSSI": ("wifi_rssi_dbm", 1), "Rx Link speed": ("wifi_rx_bps", 10**6), "Tx Link speed": ("wifi_tx_bps", 10**6),
     "Link speed": ("wifi_tx_bps", 10**6), "Frequency": ("wifi_frequency_hz", 10**6),
 }  # fmt: skip
+_NAMES = re.compile(r'SSID: .*?(?=, BSSID)|"[^"\n]*"')
+"""Names of networks, which others choose: they may hold what looks like a value."""
 _WIFI_STATE = re.compile(r"Wifi is (connected|not connected|disabled)")
 _NO_RSSI = -127
 """WifiInfo.INVALID_RSSI."""
@@ -68,7 +70,7 @@ class _Log(CollectorLog):
         self.phones: list[Document] = []
         self._serial = ""
         self._packages: dict[int, str] = {}
-        self._before: dict[str, str] = {}
+        self._before: dict[str, tuple[object, object]] = {}
         self._fix_ns = 0
         self._readers: dict[str, Callable[[str, Document], None]] = {
             "registry": self._registry, "location": self._location, "power": self._power, "wifi": self._wifi,
@@ -88,16 +90,23 @@ class _Log(CollectorLog):
     def _answer(self, record: Document) -> bool:
         name, asked_ns, answered_ns = record.get("of"), record.get("asked_ns"), record.get("answered_ns")
         reader = self._readers.get(name) if isinstance(name, str) else None
-        raw = self._before.get(str(name)) if record.get("same") is True else record.get("raw")
+        raw = self._text_of(str(name), record)
         if reader is None or not isinstance(raw, str) or len(raw) > _LONGEST_RAW:
             return False
         if not (is_time(asked_ns) and is_time(answered_ns) and asked_ns <= answered_ns):
             return False
-        self._before[str(name)] = raw
         if record.get("status") == 0:
             reader(raw, {"asked_ns": asked_ns, "answered_ns": answered_ns, "line": self.lines.number})
         self.answered()
         return True
+
+    def _text_of(self, name: str, record: Document) -> object:
+        """Return the text of an answer, or of the earlier one that it names as the same."""
+        if "raw" in record:
+            self._before[name] = record.get("number"), record["raw"]
+            return record["raw"]
+        number, raw = self._before.get(name, (None, None))
+        return raw if number is not None and record.get("same") == number else None
 
     def _registry(self, raw: str, stamps: Document) -> None:
         self.dumps.stamps = {name: stamps[name] for name in ("asked_ns", "answered_ns")}
@@ -130,7 +139,7 @@ class _Log(CollectorLog):
     def _wifi(self, raw: str, stamps: Document) -> None:
         state = _WIFI_STATE.search(raw)
         values: Document = {"wifi": state[1].replace("not connected", "disconnected")} if state else {}
-        for name, value in _WIFI.findall(raw):
+        for name, value in _WIFI.findall(_NAMES.sub("", raw)):
             column, factor = _OF_WIFI[name]
             number = integer(value)
             if number > 0 if factor > 1 else _NO_RSSI < number < 0:
@@ -194,7 +203,7 @@ class _Log(CollectorLog):
         serial = str(record.get("serial", ""))[:_MOST_SAID]
         if self._serial not in ("", serial):
             self.lines.warn("another phone answered later; its values follow those of the first phone")
-        self._serial, self._fix_ns, self._before = serial, 0, {}
+        self._serial, self._fix_ns = serial, 0
         if len(self.phones) < _MOST_PHONES:
             known = ("at_ns", "state", "serial", "why", "says")
             self.phones.append({key: str(record[key])[:_MOST_SAID] for key in known if key in record})

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from collectors import collectors, installed
 from collectors.android import check_adb
+from collectors.starlink import check_package
 from multitracer.cli._messages import warn
 from multitracer.errors import InputError, PreflightError
 from multitracer.manifest import Role
@@ -37,6 +38,7 @@ _FIXED_SIDE = ("fixed", "server")
 """Roles at the far side of the radio link; a sender or receiver is taken for the phone."""
 _LINK_TYPES = ("EN10MB", "LINUX_SLL2", "RAW")
 """Link types of one interface, of all, and of a tunnel; a filter may be valid for only one of them."""
+_IN_BRACKETS = re.compile(r"([^\[\]:]*\[[^\]]+\])(?::(.*))?")
 _NO_FOLDER = re.compile(r"[^A-Za-z0-9.-]")
 _QUIC = "tcpdump-udp"
 """Name of the second capture, of QUIC: its headers are longer than those of TCP, and it has a file of its own."""
@@ -208,6 +210,8 @@ def _working(chosen: Iterable[Collector], options: Options, *, insisted: bool) -
         try:
             if collector.name == "android":
                 check_adb(options.get("adb", "adb"))  # the phone may come later
+            elif collector.name == "starlink":
+                check_package()  # so may the dish
             elif collector.name not in _PORTS or not given:
                 collector.check()
             elif given[0] == "--device":  # what has a port of its own waits for it
@@ -288,14 +292,22 @@ def planned(collector: Collector, more: tuple[str, ...], options: Options) -> It
 
 def _of_router(source: PlannedCollector, text: str, suffix: str) -> Iterator[PlannedCollector]:
     """Yield the two collectors of HOST[:PROFILE]: its modem and clock, and its packets."""
-    to, _, profile = text.partition(":")
-    host = _NO_FOLDER.sub("_", to.rpartition("@")[2])
-    if not host.strip("._-"):
-        raise InputError(f"--remote {text}: this is no host; give HOST or USER@HOST, and :PROFILE if you like")
+    bracketed = _IN_BRACKETS.fullmatch(text)
+    to, profile = (
+        (bracketed[1], bracketed[2] or "") if bracketed else text.split(":", 1) if text.count(":") == 1 else (text, "")
+    )
+    host = _NO_FOLDER.sub("_", to.rpartition("@")[2].strip("[]"))
+    if not host.strip("._-") or host in [*Role]:
+        raise InputError(
+            f"--remote {text}: this is no host, or has the name of a role; give HOST or USER@HOST, and :PROFILE "
+            "if you like ([ADDRESS]:PROFILE for IPv6)"
+        )
     options = ("--to", to, "--host", host)
     more = ("--profile", profile) if profile else ()
     yield replace(source, name=f"remote{suffix}", stem=f"remote{suffix}", options=(*options, *more))
-    packets = replace(source, name=f"remote-packets{suffix}", stem="tcp", suffix=".pcap", packets=True, host=host)
+    packets = replace(
+        source, name=f"remote-packets{suffix}", stem=f"tcp{suffix}", suffix=".pcap", packets=True, host=host
+    )
     yield replace(packets, options=(*options, "--packets"), module="collectors.remote")
 
 

@@ -102,16 +102,18 @@ MAGIC = b"MultiTracer clap "
 _PCAP_HEADER_BYTES = 24
 _RECORD = struct.Struct("=4I")
 """Header of a packet in a file that this machine wrote; the third number is the length of what follows."""
+_LONGEST_PROBE_BYTES = 1000
 _FIRST_NS = 3 * NS_PER_S
 """Time before the first sync probe in ns, so that the collectors can start."""
 
 
 def has_packets(capture: Path) -> bool:
-    """Return whether a pcap file of a packet collector holds more than sync probes."""
+    """Return whether a pcap file that this machine's packet collector wrote holds more than sync probes."""
     with contextlib.suppress(OSError), capture.open("rb") as file:
         file.seek(_PCAP_HEADER_BYTES)
         while len(header := file.read(_RECORD.size)) == _RECORD.size:
-            if MAGIC not in file.read(_RECORD.unpack(header)[2]):
+            captured_bytes = _RECORD.unpack(header)[2]
+            if captured_bytes > _LONGEST_PROBE_BYTES or MAGIC not in file.read(captured_bytes):
                 return True
     return False
 
@@ -264,7 +266,7 @@ class Supervisor:
         """Return why a required capture is missing, and what helps; None if it exists or is not required."""
         if not self._plan.wants_packets:
             return None
-        capturing = [child for child in self._children if child.source.packets]
+        capturing = [child for child in self._children if child.source.packets and not child.source.host]
         captures = [path for child in capturing for path in child.logs if _CAPTURE in path.suffix]
         if any(map(has_packets, captures)):
             return None

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ import multitracer as mt
 import parsers
 from tests.cli.program import ENVIRONMENT
 from tests.cli.program import run as program
-from tests.collectors.running import end, records, run, running, until
+from tests.collectors.running import command, end, records, run, running, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,7 @@ AHEAD_NS = -4_500_000_000
 UQMI = '{\n\t"type": "lte",\n\t"rssi": -63,\n\t"rsrq": -11,\n\t"rsrp": -93,\n\t"snr": 15.2\n}\n'
 SCRIPTS = {
     "uqmi": "exec cat {folder}/uqmi.txt",
-    "ubus": "exit 4",
+    "ubus": "echo no such object; exit 4",
     "date": f"/bin/date +%s%N | {{ read ns; echo $((ns + {AHEAD_NS})); }}",
 }
 
@@ -112,7 +113,8 @@ def test_modem_and_clock_of_a_router_are_in_the_tables(router: Router, tmp_path:
     assert len(clock)
     assert ((clock["time_ns"] <= true_ns) & (true_ns <= clock["until_ns"])).all()
     refused = [r for r in records(log, "answer") if r["command"].startswith("ubus")]
-    assert {r["result"] for r in refused} == {"exit 4"}
+    assert {r["result"] for r in refused} == {""}
+    assert tables["gaps"]["reason"].tolist() == []
 
 
 def test_router_that_goes_and_comes_is_a_gap_with_its_reason(router: Router, tmp_path: Path) -> None:
@@ -135,6 +137,45 @@ def test_router_that_knows_not_the_key_is_a_gap_with_that_reason(router: Router,
     done = run("remote", *options_of(router), "-o", log, "--duration", 3)
     assert (done.returncode, done.stderr) == (0, "")
     assert {r["why"] for r in records(log, "missed")} == {"not permitted"}
+
+
+def test_router_whose_tools_all_fail_is_one_gap(router: Router, tmp_path: Path) -> None:
+    (router.folder / "uqmi").write_text("#!/bin/sh\nexit 1\n")
+    log = tmp_path / "remote.jsonl"
+    with running("remote", log, *options_of(router)) as child:
+        until(lambda: len(records(log, "missed")) > 20)
+        assert end(child) == 0
+    _, tables = parsers.read(log)
+    assert isinstance(tables, dict)
+    (gap,) = tables["gaps"].rows()
+    assert gap["reason"] == "tool failed"
+    assert gap["until_ns"] - gap["time_ns"] > 1e9
+
+
+def test_capture_on_a_router_ends_with_a_killed_collector(router: Router, tmp_path: Path) -> None:
+    pcap = tmp_path / "tcp-0.pcap"
+    with running_packets(router, pcap) as child:
+        until(lambda: pcap.exists() and pcap.stat().st_size)
+        child.kill()
+        child.wait()
+        until(lambda: not _processes(str(router.ssh.parent / "user")))
+
+
+@contextmanager
+def running_packets(router: Router, pcap: Path) -> Iterator[subprocess.Popen[bytes]]:
+    argv = command("remote", "--to", "root@127.0.0.1", "--ssh", router.ssh, "--packets", "-o", pcap)
+    child = subprocess.Popen(argv)
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.wait()
+
+
+def _processes(word: str) -> list[str]:
+    """Return the clients of ssh that were started with a key."""
+    done = subprocess.run(["pgrep", "-f", f"ssh -p .* -i {word}"], capture_output=True, text=True, check=False)
+    return done.stdout.split()
 
 
 @pytest.mark.parametrize("host", ["-oProxyCommand=touch x", "a b", "", "$(id)", "x;id"])
