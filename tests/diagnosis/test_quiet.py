@@ -163,7 +163,7 @@ def test_a_silence_that_swallowed_packets_is_no_pause_of_the_program(tmp_path: P
     assert (Limit.APPLICATION, LimitSubtype.WRITES) not in held
     outage = of(found, "outage")
     assert "No data arrived for 5.1 s" in outage.sentence, "it is a round trip longer than the outage"
-    assert "sent again after 5.0 s" in outage.sentence
+    assert "retransmitted by a timer after 5.0 s" in outage.sentence
     assert outage.cost_s == outage.numbers["outage_s"] == pytest.approx(_SILENCE_S, abs=0.01)
 
 

@@ -178,7 +178,7 @@ def test_recording_without_the_packets_that_it_was_for_has_failed(
     before: list[str], options: list[str], why: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "drive"
-    argv = [*before, *command(folder, *options, "--duration", "2.5")]
+    argv = [*before, *command(folder, *options, "--duration", "4")]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1
     assert done.stdout == ""
