@@ -178,7 +178,7 @@ def test_recording_without_the_packets_that_it_was_for_has_failed(
     before: list[str], options: list[str], why: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "drive"
-    argv = [*before, *command(folder, *options, "--duration", "4")]
+    argv = [*before, *command(folder, *options, "--duration", "6")]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1
     assert done.stdout == ""
@@ -202,7 +202,7 @@ def test_packets_are_recorded_in_a_namespace_whose_loopback_is_down(tmp_path: Pa
     """So are the hosts of the testbed."""
     folder = tmp_path / "drive"
     first = 'ip link add d0 type veth peer d1 && ip address add 192.0.2.1/24 dev d0 && exec "$@"'
-    argv = ["unshare", "-n", "sh", "-c", first, "sh", *command(folder, "--duration", "1.5")]
+    argv = ["unshare", "-n", "sh", "-c", first, "sh", *command(folder, "--duration", "4")]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert "nothing but sync probes passed" in done.stderr, "the interfaces were opened"
     assert "tcpdump" in {run["name"] for run in manifest(folder)["collectors"]}
