@@ -102,7 +102,8 @@ def _show(sheet: Page, diagnosis: Diagnosis) -> None:
     sheet.line(f"What would help: {diagnosis.headline.help}.")
     sheet.line()
     recording = diagnosis.transfer.recording
-    of_all = f" of {len(recording):,}" if len(recording.captures) == 1 < len(recording) else ""
+    many = len(recording.captures)
+    of_all = f" of {len(recording):,}" + (f" in {many:,} captures" if many > 1 else "")
     sheet.line(f"Connection {document['connection']}{of_all}: {document['sender']} -> {document['receiver']}, "
                f"seen from {_SEEN_FROM[document['view']]}")  # fmt: skip
     if document["view"] in _OF_ONE_END and not _is_elsewhere(diagnosis):

@@ -46,7 +46,7 @@ def what_happened(
     lengths = np.asarray((end - begin) * limited.transfer.speed / NS_PER_S)
     seconds = float(lengths.sum())
     if limit is Limit.APPLICATION and part in (LimitSubtype.WRITES, LimitSubtype.NONE):
-        did, gaps = writes_in_words(limited, begin, end)
+        did, gaps = writes_in_words(limited, begin, end, is_weak=sure is Confidence.WEAK)
         is_like_full_buffer = sure is Confidence.WEAK and limited.view in ONE_END
         return f"it {did} for {lasted(seconds)}{gaps}{', or its send buffer was full' if is_like_full_buffer else ''}"
     if limit is Limit.APPLICATION:
@@ -69,14 +69,35 @@ def what_happened(
         return f"it had no room for a segment for {lasted(seconds)}"
     gaps = f", in {len(lengths):,} gaps" if len(lengths) > 1 else ""
     return {
-        Limit.HANDSHAKE: f"it took {_opened(limited, seconds)}{_tried(limited)}",
-        Limit.OUTAGE: f"nothing arrived for {lasted(seconds)}{gaps}",
+        Limit.HANDSHAKE: f"it took {_opened(limited, seconds)}{tried(limited)}",
+        Limit.OUTAGE: f"{_silent(limited, part)} for {lasted(seconds)}{gaps}{outage_span(limited)}",
         Limit.RECOVERY: f"new data waited {lasted(seconds)} for it{_often(len(lengths))}",
         Limit.RECEIVER_WINDOW: f"data in flight filled it for {lasted(seconds)}{_though_read(limited)}",
         Limit.SENDER_BUFFER: _of_buffer(limited, seconds),
         Limit.SLOW_START: f"for {lasted(seconds)} the congestion window was still growing",
         Limit.CONGESTION_WINDOW: _of_window(limited, seconds, sure),
     }[limit]
+
+
+def _silent(limited: Limited, part: LimitSubtype) -> str:
+    """Return what did not arrive in an outage, as far as the captures show it."""
+    if part is LimitSubtype.ACKS:
+        return "the data arrived, but no ACK came back"
+    if part is LimitSubtype.DATA or limited.view is Viewpoint.RECEIVER:
+        return "no data arrived"
+    is_alone = limited.view in (Viewpoint.SENDER, Viewpoint.SENDER_STATE)
+    return "no ACK came back" if is_alone and not part else "nothing arrived"
+
+
+def outage_span(limited: Limited) -> str:
+    """Return when the outages of one direction began and ended, of several the longest, after a comma; "" for none."""
+    begin, end = stretches(limited, Limit.OUTAGE)
+    if not len(begin):
+        return ""
+    longest = int(np.argmax(end - begin))
+    scale = limited.transfer.speed / NS_PER_S
+    from_s, to_s = ((int(edge[longest]) - limited.begin_ns) * scale for edge in (begin, end))
+    return f", {'the longest ' if len(begin) > 1 else ''}from {from_s:.1f} s to {to_s:.1f} s"
 
 
 def _is_of_acks(limited: Limited, part: LimitSubtype) -> bool:
@@ -121,11 +142,14 @@ def at_rate(limited: Limited, changed: Finding | None = None) -> str:
     return f", at {number if high.endswith(f' {unit}') else low} to {high}, {middle} at the median"
 
 
-def _tried(limited: Limited) -> str:
-    """Return a clause that counts the SYNs that were needed, in the capture that has most; "" if one was enough."""
+def tried(limited: Limited) -> str:
+    """Return a clause that counts the SYNs or SYN-ACKs that were needed, in the capture that has most; "" for one."""
     transfer = limited.transfer
     tables = [each for each in (transfer.sender, transfer.receiver) if each is not None]
-    syns = max(len(HandshakeAndResets(transfer, each).needed_syns) for each in tables)
+    openings = [HandshakeAndResets(transfer, each) for each in tables]
+    syns, lost = (max(each) for each in zip(*((len(o.needed_syns), o.lost_syn_acks) for o in openings), strict=True))
+    if lost and syns <= lost + 1:
+        return f", because the SYN-ACK was sent {lost + 1:,} times"
     return f", because the SYN was sent {syns:,} times" if syns > 1 else ""
 
 
@@ -176,7 +200,7 @@ def _of_buffer(limited: Limited, seconds: float) -> str:
     if limited.view not in ONE_END:
         return f"it was full for {lasted(seconds)}"
     alike = "a congestion window that stands still looks the same"
-    return f"only ACKs released new data, for {lasted(seconds)}; {alike}"
+    return f"only ACKs seemed to release new data, for {lasted(seconds)}; {alike}"
 
 
 def waits_s(limited: Limited, part: LimitSubtype) -> Array:

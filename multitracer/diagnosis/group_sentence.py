@@ -26,6 +26,7 @@ from multitracer.diagnosis.sentence import (
     of_limit,
     programs_in_words,
     was_limit,
+    with_losses,
 )
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count, percent, rate
@@ -69,7 +70,7 @@ def headline_of_group(
     main = next(row for row in rows if row.limit is limit)
     part = main.part if main.share > MOSTLY * share else LimitSubtype.NONE
     noun, of_ends = _noun(longest, limit, part, reverse=main.reverse), ""
-    helps = [remedy(limit, part, _facts_of_limit(group, main, facts))]
+    helps = [_remedy(group, main, part, facts)]
     if limit is Limit.APPLICATION:
         ends = by_end(longest, of_limit(rows, limit))
         large = {end: ours for end, ours in ends.items() if ours >= WORTH_SAYING}
@@ -134,10 +135,21 @@ def _facts_of_limit(group: ConnectionGroup, row: LimitShare, facts: frozenset[st
 
     `facts` are those of the longest connection: the findings of others are not known.
     """
-    taken_s = [sum(own.seconds for own in of_limit(each.limited.shares, row.limit)) for each in group.members]
-    most = group.members[int(np.argmax(taken_s))].limited
+    most = _most_of(group, row.limit)
     is_of_all = most is group.longest or row.limit is Limit.HANDSHAKE  # how others failed to open is among `facts`
     return facts_here(facts if is_of_all else facts_of(most, (), ()), most, row)
+
+
+def _most_of(group: ConnectionGroup, limit: Limit) -> Limited:
+    """Return the connection that has most of a limit."""
+    taken_s = [sum(own.seconds for own in of_limit(each.limited.shares, limit)) for each in group.members]
+    return group.members[int(np.argmax(taken_s))].limited
+
+
+def _remedy(group: ConnectionGroup, row: LimitShare, part: LimitSubtype, facts: frozenset[str]) -> str:
+    """Return the remedy for a limit of the group, with the losses of the connection that has most of it."""
+    side = _most_of(group, row.limit).side(reverse=row.reverse)
+    return with_losses(side, remedy(row.limit, part, _facts_of_limit(group, row, facts)), " of one connection")
 
 
 def _remedies_of_others(group: ConnectionGroup, others: dict[Limit, float], facts: frozenset[str]) -> Iterator[str]:
@@ -150,7 +162,7 @@ def _remedies_of_others(group: ConnectionGroup, others: dict[Limit, float], fact
             yield from _remedies_of_programs(group, large, facts)
         elif limit is not Limit.UNKNOWN:
             noun = _noun(longest, limit, reverse=own[0].reverse)
-            yield help_for(noun, share, remedy(limit, own[0].part, _facts_of_limit(group, own[0], facts)))
+            yield help_for(noun, share, _remedy(group, own[0], own[0].part, facts))
 
 
 def _remedies_of_programs(group: ConnectionGroup, ends: dict[str, float], facts: frozenset[str]) -> Iterator[str]:
@@ -158,7 +170,7 @@ def _remedies_of_programs(group: ConnectionGroup, ends: dict[str, float], facts:
     for end, share in ends.items():
         own = of_limit(group.shares, Limit.APPLICATION)
         row = next(each for each in own if noun_of_row(group.longest, each) == end)
-        yield help_for(end, share, remedy(row.limit, row.part, _facts_of_limit(group, row, facts)))
+        yield help_for(end, share, _remedy(group, row, row.part, facts))
 
 
 def _apart(group: ConnectionGroup, *, is_together: bool) -> str:

@@ -124,11 +124,11 @@ def window_varies(limited: Limited) -> bool:
     return bool((size < _STEADY * np.maximum.accumulate(size)).sum() > _OFTEN * len(size))
 
 
-def writes_in_words(limited: Limited, begin: Array, end: Array) -> tuple[str, str]:
+def writes_in_words(limited: Limited, begin: Array, end: Array, *, is_weak: bool = False) -> tuple[str, str]:
     """Return two texts on a program in intervals (ns): what it did, and its idle gaps after a comma.
 
     For example "had nothing to send" and ", in 8 idle gaps of about 0.71 s"; of a program that wrote little at a time
-    "wrote only at 428 kbit/s" and "".
+    "wrote at only 428 kbit/s" and "".
     """
     transfer = limited.transfer
     time_ns = transfer.time_ns[transfer.data]
@@ -137,14 +137,24 @@ def writes_in_words(limited: Limited, begin: Array, end: Array) -> tuple[str, st
     gaps_s = np.concatenate([np.diff(each) for each in edges] or [np.empty(0)]) * transfer.speed / NS_PER_S
     main_s = _main(gaps_s)
     if len(main_s) <= _FEW_GAPS or np.median(main_s) >= _LONG_GAP_S:
-        return "had nothing to send", f", {idle_gaps_in_words(gaps_s)}"
+        did = "seemed to have nothing to send" if is_weak else "had nothing to send"
+        return did, f", {idle_gaps_in_words(gaps_s)}"
     sent = np.append(0, np.cumsum(transfer.payload_bytes))
     seconds = float((end - begin).sum()) * transfer.speed / NS_PER_S
-    return f"wrote only at {rate(float((sent[last] - sent[first]).sum()) * BITS_PER_BYTE / seconds)}", ""
+    did = "seemed to write" if is_weak else "wrote"
+    return f"{did} at only {rate(float((sent[last] - sent[first]).sum()) * BITS_PER_BYTE / seconds)}", ""
 
 
 _FEW_GAPS, _LONG_GAP_S = 20, 0.1
 """A program with more idle gaps than this, most of them shorter, writes slowly, and is not idle. Not measured."""
+
+
+def is_weak(limited: Limited, limit: Limit, part: LimitSubtype | None = None) -> bool:
+    """Return whether most of the time of a limit, or one subtype of it, is weak."""
+    own = limited.transfer.reverse
+    rows = [row for row in limited.shares if row.limit is limit and part in (None, row.part) and row.reverse == own]
+    weak_s = sum(row.seconds for row in rows if row.confidence is Confidence.WEAK)
+    return 2 * weak_s > sum(row.seconds for row in rows)
 
 
 def or_full_buffer(limited: Limited) -> str:
@@ -152,6 +162,23 @@ def or_full_buffer(limited: Limited) -> str:
     rows = [row for row in limited.shares if (row.limit, row.part) == (Limit.APPLICATION, LimitSubtype.WRITES)]
     is_weak = any(row.confidence is Confidence.WEAK for row in rows)
     return ", or its send buffer was full" if is_weak and limited.view in ONE_END else ""
+
+
+_IDLE_S = 0.2
+"""Minimum idle time in s after which Linux begins with a small window again: its shortest retransmission timeout."""
+_INITIAL_SEGMENTS = 10
+"""Segments of an initial window (RFC 6928): before more were sent, TCP had no larger window to forget."""
+
+
+def is_after_idle(limited: Limited) -> bool:
+    """Return whether most of slow start came after idle times in which TCP forgot a window that had grown."""
+    if limited.seen is None:
+        return False
+    (begin, end), (idle_begin, idle_end) = (stretches(limited, each) for each in (Limit.SLOW_START, Limit.APPLICATION))
+    grown = limited.seen.sent_by(idle_begin) > _INITIAL_SEGMENTS * limited.seen.mss_bytes
+    long = (idle_end - idle_begin) * limited.transfer.speed >= _IDLE_S * NS_PER_S
+    first_ns = idle_end[grown & long].min(initial=np.iinfo(np.int64).max)
+    return bool(2 * (end - begin)[begin >= first_ns].sum() > (end - begin).sum())
 
 
 _ALIKE = 0.15  # maximum error of the sum of idle gaps by their median. Not measured

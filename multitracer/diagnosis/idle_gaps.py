@@ -22,7 +22,7 @@ from multitracer.diagnosis.packets.mtu_holes import MIN_SMALLER
 from multitracer.diagnosis.packets.opening_and_end import is_forgotten
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
-from multitracer.words import count, ends
+from multitracer.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,9 +71,8 @@ def dead_link(diagnosis: Diagnosis, kind: str) -> Iterator[Finding]:
             continue
         lasted_s, certain_s = (diagnosis.link_s(dead.begin_ns, end_ns) for end_ns in (dead.end_ns, dead.certain_ns))
         until = "the next one was" if dead.answer != NA else _without_answer(diagnosis, dead)
-        lasted = ends(f"{certain_s:.1f}", f"{lasted_s:.1f}")
         sentence = (
-            f"{_WAYS[dead.way]} for {lasted} s, {diagnosis.at_s(dead.begin_ns):.1f} s into the transfer: "
+            f"{_WAYS[dead.way]} {_span(diagnosis.at_s(dead.begin_ns), certain_s, lasted_s)}: "
             f"{dead.unanswered} packets were not acknowledged, {count(dead.failed, 'retransmission')} among them; "
             f"{until}."
         )
@@ -87,6 +86,14 @@ def dead_link(diagnosis: Diagnosis, kind: str) -> Iterator[Finding]:
         times_ns = dead.begin_ns, dead.end_ns
         helps = RADIO_HELP if diagnosis.transfer.has_radio else ""  # or the rule's own words
         yield Finding(kind, *times_ns, lasted_s, payload, evidence, sentence, helps, numbers)
+
+
+def _span(from_s: float, certain_s: float, lasted_s: float) -> str:
+    """Return when a dead time began and ended, in s of the transfer; its end may be known only between two times."""
+    shortest, longest = (f"{each:.1f} s" for each in (certain_s, lasted_s))
+    if shortest == longest:
+        return f"for {longest}, from {from_s:.1f} s to {from_s + lasted_s:.1f} s of the transfer"
+    return f"for at least {shortest} and at most {longest}, from {from_s:.1f} s of the transfer on"
 
 
 def _without_answer(diagnosis: Diagnosis, dead: DeadTime) -> str:
@@ -103,10 +110,10 @@ def _at_receiver(diagnosis: Diagnosis, kind: str, idle_gap: ReceiverIdleGap) -> 
     """
     lasted_s = diagnosis.link_s(idle_gap.begin_ns, idle_gap.end_ns)
     around = arrivals_around(diagnosis, idle_gap)
-    last_ns, next_ns = diagnosis.transfer.sender["time_ns"][around].tolist()
+    last_s, next_s = (diagnosis.at_s(each) for each in diagnosis.transfer.sender["time_ns"][around].tolist())
     sentence = (
-        f"No data arrived for {diagnosis.link_s(last_ns, next_ns):.1f} s, {diagnosis.at_s(last_ns):.1f} s "
-        "into the transfer, though some had been sent: what arrived then was the oldest that was missing, "
+        f"No data arrived for {next_s - last_s:.1f} s, from {last_s:.1f} s to {next_s:.1f} s of the transfer, though "
+        "some had been sent: what arrived then was the oldest that was missing, "
         f"retransmitted by a timer after {lasted_s:.1f} s."
     )
     numbers = {"outage_s": lasted_s}

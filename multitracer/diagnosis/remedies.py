@@ -30,6 +30,15 @@ _RECEIVE_BUFFER_HELP = "a larger receive buffer (SO_RCVBUF, tcp_rmem), or none s
 _OR_BUFFER_HELP = "; or a larger send buffer, if that was full: a recording with the sender's TCP state (ss) shows it"
 _HOST_HELP = "a faster interface of the sender's host (its modem, or the limit set on it), or less other traffic on it"
 _OR_PROGRAM_HELP = f"{_AT_SENDER_HELP} whether the window, a buffer or the program kept data back"
+LESS_LOSS = "less loss"
+"""Begin of remedies where losses were counted; their number is inserted after it."""
+_ON_THE_LINK = f"{LESS_LOSS} on the link itself"
+_SEEK = "check the radio signal and the drop counters of the queue"
+AFTER_IDLE_HELP = (
+    "a congestion window that is kept in idle times (Linux: net.ipv4.tcp_slow_start_after_idle=0 at the sender of the "
+    "data), or fewer and shorter pauses"
+)
+"""The remedy for slow start after idle times, in which TCP forgets its window (RFC 5681, section 4.1)."""
 _WITH_STATE = ", best with its TCP state (ss)"
 ADVICE = tuple(
     Advice(limit, help_, frozenset(needs.split()), part)
@@ -70,16 +79,17 @@ ADVICE = tuple(
         (Limit.RECOVERY, "sack-not-translated", None,
          "a firewall that changes SACK blocks with the sequence numbers, or neither"),
         (Limit.RECOVERY, "without-sack", None,
-         "SACK at both ends, or a firewall that passes the option; and less loss"),
+         "SACK at both ends, or a firewall that passes the option"),
         (Limit.RECOVERY, "no-sack", None,
-         "SACK at both ends (tcp_sack): without it each round trip repairs one lost packet; and less loss"),
-        (Limit.RECOVERY, "random-loss", None, "less loss on the link itself: its signal, cable or port"),
+         "SACK at both ends (tcp_sack): without it each round trip repairs one lost packet"),
+        (Limit.RECOVERY, "random-loss", None, f"{_ON_THE_LINK}: its signal, cable or port"),
         (Limit.RECOVERY, "congestion-loss", None, _FULL_QUEUE_HELP),
         (Limit.RECOVERY, "ack-loss", None, "a way back that loses fewer ACKs: its queue, radio or header compression"),
         (Limit.RECOVERY, "or-program", None, f"{_AT_SENDER_HELP} whether data were lost, or a program waited"),
         (Limit.RECOVERY, "asked-in-vain", None,
          "less loss on the way from the peer: its ACKs, and perhaps its data, were lost"),
-        (Limit.RECOVERY, "", None, "less loss: the packets do not show its cause; the link's signal and its queue may"),
+        (Limit.RECOVERY, "lost", None, f"{LESS_LOSS}. The packets do not show why: {_SEEK}"),
+        (Limit.RECOVERY, "", None, f"{_SEEK}: the packets do not show why data were lost"),
         (Limit.RECEIVER_WINDOW, "", LimitSubtype.ZERO, "a receiving program that reads what has arrived"),
         (Limit.RECEIVER_WINDOW, "unscaled", None,
          "window scaling at both ends, or a firewall that passes it: without it no window exceeds 65,535 bytes"),
@@ -112,6 +122,7 @@ ADVICE = tuple(
          "less loss: a lost request alone waits for a timer, as nothing behind it shows the loss"),
         (Limit.APPLICATION, "weak-without-state", None, f"{_WRITES_HELP}{_OR_BUFFER_HELP}"),
         (Limit.APPLICATION, "", None, _WRITES_HELP),
+        (Limit.SLOW_START, "window-after-idle", None, AFTER_IDLE_HELP),
         (Limit.SLOW_START, "", None, "fewer new connections, a larger initial window, or a shorter path"),
         (Limit.CONGESTION_WINDOW, "policer", None, _POLICED_HELP),
         (Limit.CONGESTION_WINDOW, "ecn-marked nothing-lost", None,
@@ -119,21 +130,26 @@ ADVICE = tuple(
         (Limit.CONGESTION_WINDOW, "or-program nothing-lost weak-without-state", None,
          f"{_OR_PROGRAM_HELP}{_WITH_STATE}"),
         (Limit.CONGESTION_WINDOW, "or-program nothing-lost", None, _OR_PROGRAM_HELP),
+        (Limit.CONGESTION_WINDOW, "or-program lost weak-without-state", None,
+         f"{LESS_LOSS}, or another congestion control; {_OR_PROGRAM_HELP}{_WITH_STATE}"),
         (Limit.CONGESTION_WINDOW, "or-program weak-without-state", None,
-         f"less loss, or another congestion control; {_OR_PROGRAM_HELP}{_WITH_STATE}"),
-        (Limit.CONGESTION_WINDOW, "or-program", None,
-         f"less loss, or another congestion control; {_OR_PROGRAM_HELP}"),
+         f"another congestion control; {_OR_PROGRAM_HELP}{_WITH_STATE}"),
+        (Limit.CONGESTION_WINDOW, "or-program lost", None,
+         f"{LESS_LOSS}, or another congestion control; {_OR_PROGRAM_HELP}"),
+        (Limit.CONGESTION_WINDOW, "or-program", None, f"another congestion control; {_OR_PROGRAM_HELP}"),
         (Limit.CONGESTION_WINDOW, "weak-without-state nothing-lost", None,
          f"another congestion control: nothing was lost{_OR_BUFFER_HELP}"),
         (Limit.CONGESTION_WINDOW, "pacing nothing-lost", None,
          "another congestion control: this one paces by its own estimate of the rate, and nothing was lost"),
         (Limit.CONGESTION_WINDOW, "nothing-lost", None, "another congestion control: nothing was lost"),
         (Limit.CONGESTION_WINDOW, "random-loss", None,
-         "less loss on the link itself, or a congestion control that slows down less for each loss (BBR)"),
+         f"{_ON_THE_LINK}, or a congestion control that slows down less for each loss (BBR)"),
         (Limit.CONGESTION_WINDOW, "congestion-loss", None, _FULL_QUEUE_HELP),
-        (Limit.CONGESTION_WINDOW, "weak-without-state", None,
-         f"less loss, or another congestion control{_OR_BUFFER_HELP}"),
-        (Limit.CONGESTION_WINDOW, "", None, "less loss, or another congestion control"),
+        (Limit.CONGESTION_WINDOW, "lost weak-without-state", None,
+         f"{LESS_LOSS}, or another congestion control{_OR_BUFFER_HELP}"),
+        (Limit.CONGESTION_WINDOW, "weak-without-state", None, f"another congestion control{_OR_BUFFER_HELP}"),
+        (Limit.CONGESTION_WINDOW, "lost", None, f"{LESS_LOSS}, or another congestion control"),
+        (Limit.CONGESTION_WINDOW, "", None, "another congestion control"),
         (Limit.UNKNOWN, "clock-step", None, "a capture whose clock is not set while it runs; NTP may slew it"),
         (Limit.UNKNOWN, "one-time", None, "a capture that goes on for longer, or one with finer time stamps"),
         (Limit.UNKNOWN, "one-direction", None, "a capture that has both directions"),

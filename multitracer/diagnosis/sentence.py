@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,12 +14,14 @@ from multitracer.diagnosis.clauses import (
     is_asked_in_vain,
     is_policed,
     lasted,
+    outage_span,
     policed_to,
+    tried,
     waited,
     waits_s,
     what_happened,
 )
-from multitracer.diagnosis.held import link_in_words, window_varies
+from multitracer.diagnosis.held import is_after_idle, link_in_words, window_varies
 from multitracer.diagnosis.limits.limited import stretches
 from multitracer.diagnosis.limits.names import (
     OF_THE_RADIO,
@@ -34,12 +37,12 @@ from multitracer.diagnosis.limits.names import (
 from multitracer.diagnosis.limits.windows import is_read_late
 from multitracer.diagnosis.packets.opening_and_end import failed_opening
 from multitracer.diagnosis.packets.options import lacks_sack, lacks_scaling
-from multitracer.diagnosis.remedies import remedy
+from multitracer.diagnosis.remedies import LESS_LOSS, remedy
 from multitracer.units import NS_PER_S
-from multitracer.words import percent
+from multitracer.words import count, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from multitracer.diagnosis.finding import Finding
     from multitracer.diagnosis.limits.limited import Limited
@@ -207,7 +210,7 @@ def headline_of(
         further += [(row.share, noun_of_row(limited, row), _remedy(limited, row, facts)) for row in rest_of_it]
     helps += [help_for(noun, share, words) for share, noun, words in sorted(further, key=itemgetter(0), reverse=True)]
     if reset is not None:
-        helps.append("for the reset: the log of the program that ended it, or of a firewall")
+        helps.append(f"{_FOR}the reset: the log of the program that ended it, or of a firewall")
     gone = {key} | named | {each for each in others if each[0] in of_radio.limits}
     last = [_last_words(limited, gone), "" if reset is None else _ended_by_reset(limited, reset)]
     also = [words for _, words in sorted(rest, key=itemgetter(0), reverse=True)]
@@ -218,8 +221,27 @@ def headline_of(
 
 def _remedy(limited: Limited, row: LimitShare, facts: frozenset[str]) -> str:
     """Return the remedy for a row, with the sender of its data by name."""
-    words = remedy(row.limit, row.part, facts_here(facts, limited, row))
+    here = facts_here(facts, limited, row)
+    words = with_losses(limited.side(reverse=row.reverse), remedy(row.limit, row.part, here))
     return words.replace("a capture at the sender", f"a capture at the {'server' if row.reverse else 'client'}")
+
+
+_COUNTED = r" \([^()]* lost\)"
+"""What `with_losses` inserts; it is told once."""
+
+
+def _lost(limited: Limited) -> Array:
+    """Return the rows of data that were sent again because earlier copies were lost."""
+    verdicts = limited.transfer.verdicts
+    rows: Array = verdicts["row"][verdicts["necessity"] == Necessity.NECESSARY]
+    return rows
+
+
+def with_losses(limited: Limited, words: str, whose: str = "") -> str:
+    """Return a remedy against losses with their number; `whose`: what follows it."""
+    lost, many = len(_lost(limited)), len(limited.transfer.data)
+    counted = f" ({lost:,} of {count(many, 'data packet')}{whose} {'was' if lost == 1 else 'were'} lost)"
+    return words.replace(LESS_LOSS, f"{LESS_LOSS}{counted}", 1) if lost else words
 
 
 _FOR = "for "
@@ -232,13 +254,22 @@ def help_for(noun: str, share: float, words: str) -> str:
 
 
 def distinct_helps(helps: Sequence[str]) -> str:
-    """Return remedies as one text, without those that another one contains; that of the largest limit always stays."""
+    """Return remedies as one text, a sentence for each limit, without those that another one contains.
+
+    That of the largest limit always stays. The text has no full stop at its end.
+    """
     chosen: list[str] = []
     for each in helps:
         own, is_of_largest = each.rpartition("): ")[2], not each.startswith(_FOR)
         if not any(own in other for other in chosen):
             chosen = [*(other for other in chosen if not is_of_largest or other not in each), each]
-    return "; ".join(chosen)
+    largest = "; ".join(each for each in chosen if not each.startswith(_FOR))
+    first, *rest = [*filter(None, [largest]), *(each for each in chosen if each.startswith(_FOR))]
+    text = ". ".join([first, *(f"{each[0].upper()}{each[1:]}" for each in rest)])
+    counted = re.search(_COUNTED, text)
+    if counted is None:
+        return text
+    return text[: counted.end()] + text[counted.end() :].replace(counted[0], "")
 
 
 def _helps_of_others(
@@ -248,21 +279,33 @@ def _helps_of_others(
 
     `named` has the shares of the limits that the sentence names beside the largest, in descending order.
     """
-    helps = []
+    helps: list[tuple[float, str, str]] = []
     for key, share in named.items():
         limit = key[0]
         if limit is Limit.UNKNOWN:
             continue
         rows = [row for row in limited.shares if _is_of(row, key)]
+        if limit is Limit.APPLICATION:  # of each endpoint, as the sentence names it
+            helps += _helps_of_programs(limited, rows, facts)
+            continue
         row = rows[0]
-        noun, part, of_noun = noun_for(limited, limit, reverse=row.reverse), row.part, share
-        if limit is Limit.APPLICATION:  # of one endpoint, as the sentence names it
-            noun = noun_of_row(limited, row)
-            of_noun = by_end(limited, rows)[noun]
-        elif limit is Limit.LINK:
-            part = _main_part(limited, row._replace(part=LimitSubtype.NONE))
-        helps.append((of_noun, noun, _remedy(limited, row._replace(part=part), facts)))
+        if limit is Limit.LINK:
+            row = row._replace(part=_main_part(limited, row._replace(part=LimitSubtype.NONE)))
+        helps.append((share, noun_for(limited, limit, reverse=row.reverse), _remedy(limited, row, facts)))
     return helps
+
+
+def _helps_of_programs(
+    limited: Limited, rows: list[LimitShare], facts: frozenset[str]
+) -> Iterator[tuple[float, str, str]]:
+    """Yield share, noun and remedy of each endpoint's program, and of each large subtype of it."""
+    ends = by_end(limited, rows)
+    for place, (noun, share) in enumerate(ends.items()):
+        if place and share < WORTH_SAYING:
+            continue
+        own = [row for row in rows if noun_of_row(limited, row) == noun]
+        for row in (each for each in own if each is own[0] or each.share >= WORTH_SAYING):
+            yield (share if row is own[0] else row.share), noun, _remedy(limited, row, facts)
 
 
 def facts_here(facts: frozenset[str], limited: Limited, row: LimitShare) -> frozenset[str]:
@@ -277,6 +320,8 @@ def facts_here(facts: frozenset[str], limited: Limited, row: LimitShare) -> froz
         "varies": is_late is not True and window_varies(side),
         "or-program": row.limit is not Limit.LINK and _or_else(side, row) != "",
         "stateless": side.view in ONE_END,
+        "lost": len(_lost(side)) > 0,
+        "window-after-idle": row.limit is Limit.SLOW_START and is_after_idle(side),
         "acks-lost": row.limit is Limit.LINK and _or_else(side, row).startswith(", or the loss"),
         "or-pace": row.limit is Limit.LINK and _or_else(side, row).startswith(", or the pace"),
         "weak-without-state": row.confidence is Confidence.WEAK
@@ -295,7 +340,8 @@ def _last_words(limited: Limited, named: set[tuple[Limit, bool]]) -> str:
         return ""
     others = np.flatnonzero(cells.limit != Limit.OUTAGE)
     seconds = float(limited.seconds[int(others.max(initial=-1)) + 1 :].sum())
-    return f"{ENDED_IN}{noun_for(limited, Limit.OUTAGE, reverse=reverse)}: nothing arrived for {lasted(seconds)}."
+    noun, from_s = noun_for(limited, Limit.OUTAGE, reverse=reverse), limited.total_s - seconds
+    return f"{ENDED_IN}{noun}: nothing arrived for {lasted(seconds)}, from {from_s:.1f} s to the end."
 
 
 def _ended_by_reset(limited: Limited, reset: Finding) -> str:
@@ -414,13 +460,12 @@ def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float
         known = f" ({basis})" if limited.total_s else ""
         return f"What limited it is not known{known}: {limited.reason or 'nothing in the packets shows it'}."
     if limit is Limit.LINK and share > 1 - WORTH_SAYING:
-        others = max((row.share for row in limited.shares if row.limit is not limit), default=0.0)
-        rest = f"no other cause exceeds {max(int(np.ceil(others * 100)), 1)} %"
+        rest = _no_other(limited, parts[0])
         side = limited.side(reverse=parts[0].reverse)
         at = f": a policer let no more through{policed_to(side)}" if is_policed(side) else at_rate(side, changed)
         at = "" if parts[0].part is LimitSubtype.ACKS else at
         what = noun_for(limited, limit, parts[0].part, reverse=parts[0].reverse).removeprefix("the ")
-        return f"The {what}{_or_else(side, parts[0])} limited it{at} ({basis}); {rest}."
+        return f"The {what}{_or_else(side, parts[0])} limited it{at} ({basis}){rest}."
     begin = "Mostly" if share >= MOSTLY else "The largest part was"
     nouns = [noun_for(limited, limit, row.part, reverse=row.reverse) for row in parts]
     if not parts[0].part and _main_part(limited, parts[0]) is LimitSubtype.ACKS:
@@ -433,6 +478,17 @@ def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float
         return f"{begin} {nouns[0]}{or_else and ',' + or_else}: {', and '.join(did)} ({basis})."
     what = "; ".join(_of_end(noun, words) for noun, words in zip(nouns, did, strict=True))
     return f"{begin} {of_all(nouns)}: {what} ({basis})."
+
+
+def _no_other(limited: Limited, main: LimitShare) -> str:
+    """Return words on the other rows of the table: none exceeds a share; "" where the main one is weak itself."""
+    if main.confidence is Confidence.WEAK:
+        return ""
+    part = (main.part,) if main.part else tuple(LimitSubtype)
+    same = main.limit, main.reverse
+    others = (row.share for row in limited.shares if (row.limit, row.reverse) != same or row.part not in part)
+    most = max(others, default=0.0)
+    return f"; no other cause exceeds {int(round(100 * most, 1)) + 1} %"  # as the table rounds it
 
 
 def _clauses(
@@ -460,10 +516,12 @@ def _of_both_ways(limited: Limited, parts: list[LimitShare]) -> str:
     is_repair = parts[0].limit is Limit.RECOVERY
     ways: list[str] = []
     for row in parts:
-        begin, _ = stretches(limited.side(reverse=row.reverse), row.limit)
+        side = limited.side(reverse=row.reverse)
+        begin, _ = stretches(side, row.limit)
         took = f"{lasted(row.seconds)}{' for it' if is_repair and not ways else ''} from {_way(reverse=row.reverse)}"
         ways.append(took if is_repair else f"for {took}")
         ways[-1] += f", {len(begin):,} times" if len(begin) > 1 else ""
+        ways[-1] += "" if is_repair else outage_span(side)
     return f"{'new data waited' if is_repair else 'nothing arrived'} {', and '.join(ways)}"
 
 
@@ -489,7 +547,10 @@ def _also(limited: Limited, limit: Limit, reverse: bool, share: float) -> list[t
         return [(share, f"For {percent(share, is_short=True)} the limit is unknown: {side.reason}.")]
     policed = limit is Limit.LINK and is_policed(side)
     noun = "the policer" if policed else noun_for(limited, limit, reverse=rows[0].reverse)
-    return [(share, was_limit(f"{noun}{_or_else(side, max(rows, key=lambda row: row.seconds))}", share, rows))]
+    because = tried(side) if limit is Limit.HANDSHAKE else ""
+    because = outage_span(side) if limit is Limit.OUTAGE else because
+    noun += _or_else(side, max(rows, key=lambda row: row.seconds))
+    return [(share, was_limit(noun, share, rows, because))]
 
 
 def _or_else(limited: Limited, row: LimitShare) -> str:
@@ -515,10 +576,10 @@ def of_limit(rows: Iterable[LimitShare], limit: Limit) -> list[LimitShare]:
     return [row for row in rows if row.limit is limit]
 
 
-def was_limit(noun: str, share: float, rows: Sequence[LimitShare]) -> str:
+def was_limit(noun: str, share: float, rows: Sequence[LimitShare], more: str = "") -> str:
     """Return a sentence about a limit beside the largest, with the confidence of most of its time (`rows`)."""
     sure = max(rows, key=lambda row: row.seconds).confidence
-    return f"{noun[0].upper()}{noun[1:]} was the limit for {percent(share, is_short=True)} ({sure.label})."
+    return f"{noun[0].upper()}{noun[1:]} was the limit for {percent(share, is_short=True)} ({sure.label}){more}."
 
 
 def programs_in_words(limited: Limited, rows: Iterable[LimitShare]) -> list[tuple[float, str]]:

@@ -76,6 +76,8 @@ _MAY_BE_EMPTY = frozenset({"claps.jsonl", "markers.jsonl"})
 """Logs that may be empty after a short recording."""
 _WORDS_OF_COLLECTOR = (".log", ".err")
 """Suffixes of files that hold the messages of a collector, not its records."""
+_CAPTURING = ("tcpdump", "tcpdump-udp")
+"""Collectors whose captures have other names than their messages."""
 _NAMED = 10
 """Maximum number of unknown files that a warning names; the others are counted."""
 
@@ -342,6 +344,8 @@ class _Search:
                 inside(self._folder, relative)
                 yield str(path), parsers.detect(str(path))
             except UnknownFormatError as error:
+                if self._is_beside_its_log(place, entry.name):
+                    continue
                 expected = self._is_expected(entry, relative)
                 (self._unusable if expected else self._unknown).append(str(error) if expected else relative)
             except (FormatError, InputError) as error:  # damaged, not allowed, or a link out of the folder
@@ -353,6 +357,20 @@ class _Search:
         if plain in _COMPANIONS or re.fullmatch(_NOTES, plain):
             return True
         return plain.endswith(_WORDS_OF_COLLECTOR) and Path(plain).stem in self._collectors
+
+    def _is_beside_its_log(self, place: Path, name: str) -> bool:
+        """Return whether a file holds the messages of a collector, by a log of the same name, or a capture, beside it.
+
+        Without a manifest nothing else tells it.
+        """
+        stem, suffix = os.path.splitext(re.sub(_COMPRESSED, "", name))  # noqa: PTH122  # "a.b.log" is of "a.b"
+        if suffix not in _WORDS_OF_COLLECTOR:
+            return False
+        others = [each.name for each in _entries(place) if each.name != name]
+        if re.sub(r"-\d+$", "", stem) in _CAPTURING:
+            return any(re.search(CAPTURE_NAME, each) for each in others)
+        records = (re.sub(_COMPRESSED, "", each) for each in others)
+        return any(each.startswith(f"{stem}.") and not each.endswith(_WORDS_OF_COLLECTOR) for each in records)
 
     def _is_expected(self, entry: os.DirEntry[str], relative: str) -> bool:
         """Return whether a file should be a log, by its name, the manifest, or the program that wrote it."""

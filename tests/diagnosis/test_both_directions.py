@@ -94,7 +94,7 @@ def test_requests_in_two_writes_wait_for_delayed_acks_whichever_direction_is_lar
 def test_a_request_that_is_never_answered_is_an_outage_of_the_clients_data(tmp_path: Path) -> None:
     found = explained(asked(lost=5), tmp_path)
     assert seconds(found, Limit.OUTAGE)[False] > 5
-    assert found.headline.sentence.startswith("Mostly an outage (data from client to server): nothing arrived for")
+    assert found.headline.sentence.startswith("Mostly an outage (data from client to server): no ACK came back for")
     assert not next(each for each in found.incidents if each.kind in ("outage", "blackout")).reverse
     assert found.limited.total_s > 9
 

@@ -38,6 +38,26 @@ def test_a_syn_ack_sent_again_is_told_as_such(tmp_path: Path) -> None:
     assert "The SYN-ACK" in of(exchange.diagnosed(tmp_path), "syn-retransmitted").sentence
 
 
+def test_an_answer_to_each_syn_is_lost_if_its_ack_would_have_come_before(tmp_path: Path) -> None:
+    """A client sends its SYN again until it is answered: the server sees each SYN and answers each."""
+    exchange = Exchange()
+    for at_ms in (0, 1000):
+        exchange.syn(at_ms)
+        exchange.syn_ack(at_ms + 0.1)
+    exchange.note(1050, 0, seq=1001, ack=5001)
+    exchange.data(1051, 0)
+    exchange.ack(1051.1, 1)
+    exchange.data(1060, 0, side=1, count=3)
+    exchange.note(1110, 0, seq=1001 + 1000, ack=5001 + 3000)
+    found = exchange.diagnosed(tmp_path, reverse=True)
+    (again,) = [each for each in found.findings if each.kind == "syn-retransmitted"]
+    assert "The SYN-ACK" in again.sentence
+    assert again.cost_s == pytest.approx(1.0)
+    assert "because the SYN-ACK was sent 2 times" in found.headline.sentence
+    assert "answers sooner" not in found.headline.help
+    assert "a path and a server (its backlog) that lose no SYN" in found.headline.help
+
+
 def test_a_second_syn_while_the_answer_was_on_its_way_was_no_loss(tmp_path: Path) -> None:
     """Its timestamp tells which SYN the answer is for."""
     exchange = Exchange(rtt_ms=1200).opened()

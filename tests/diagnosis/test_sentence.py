@@ -17,7 +17,7 @@ from multitracer.diagnosis.limits.partition import Cells
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.remedies import ADVICE
 from multitracer.diagnosis.rules import RULES
-from multitracer.diagnosis.sentence import _rest, headline_of
+from multitracer.diagnosis.sentence import _rest, headline_of, rows_in_words
 from multitracer.recording.places import OPTIONS
 from multitracer.recording.read import read
 from multitracer.words import about
@@ -171,6 +171,7 @@ def test_each_remedy_can_be_reached() -> None:
     facts = {"radio", "of-initiator", "policed", "unscaled", "nothing-lost", "unopened", "clock-step", "one-time"}
     facts |= {"read-late", "or-paced", "one-way", "after-idle", "weak-without-state", "varies", "receiver-only"}
     facts |= {"asked-in-vain", "acks-lost", "or-program", "no-sack", "stateless", "or-pace"}
+    facts |= {"lost", "window-after-idle"}
     for limit in Limit:
         own = [each for each in ADVICE if each.limit is limit]
         assert [each for each in own if not each.needs and each.part is None] == own[-1:], limit
@@ -250,10 +251,53 @@ def test_the_remedy_fits_what_people_reported(
 def test_help_is_told_against_each_limit_that_is_named() -> None:
     told = explain(read(_RECORDINGS / "00053-outage-data" / "session")).headline
     assert (told.limit, told.share < 0.6) == (Limit.OUTAGE, True)
-    assert told.help.endswith("; for the link (47 %): a faster link, or less other traffic on it")
+    assert told.help.endswith(". For the link (47 %): a faster link, or less other traffic on it")
     alone = explain(read(_RECORDINGS / "00109-syn-lost" / "session")).headline
-    assert re.findall(r"; for ([a-z ]+) \(1\d %\)", alone.help) == ["slow start"]
+    assert re.findall(r"\. For ([a-z ]+) \(1\d %\)", alone.help) == ["slow start"]
     assert "Slow start was the limit for 1" in alone.sentence
+
+
+def test_fewer_connections_do_not_help_where_one_forgot_its_window(tmp_path: Path) -> None:
+    """After an idle time Linux begins with a small window again; only a new connection begins with its first one."""
+    exchange, sent, at_ms = Exchange().opened(), 0, 51.0
+    for _ in range(4):
+        for flight in (10, 20, 40, 80):
+            at_ms = exchange.round_trips(at_ms, sent, count=1, flight=flight) + 0.1
+            sent += flight
+        at_ms += 400
+    after = exchange.diagnosed(tmp_path)
+    assert "Slow start" in after.headline.sentence
+    assert "tcp_slow_start_after_idle=0" in after.headline.help
+    assert "fewer new connections" not in after.headline.help
+    new = explain(read(_RECORDINGS / "00109-syn-lost" / "session")).headline
+    assert "For slow start (1" in new.help
+    assert "fewer new connections" in new.help
+
+
+def test_losses_are_counted_where_less_of_them_would_help() -> None:
+    told = explain(read(_RECORDINGS / "00009-random-loss" / "session")).headline
+    assert re.match(r"less loss \([\d,]+ of [\d,]+ data packets were lost\)", told.help)
+    assert told.help.count(" lost)") == 1, "their number is told once"
+    assert ". For the repair of lost data (" in told.help
+
+
+def test_no_row_of_the_table_is_above_what_no_other_cause_exceeds() -> None:
+    for folder in _RECORDINGS.glob("000[0-2]*"):
+        found = explain(read(folder / "session"))
+        said = re.search(r"no other cause exceeds (\d+) %", found.headline.sentence)
+        if said is None:
+            continue
+        assert found.headline.confidence is not Confidence.WEAK
+        shares = [float(row[2].strip("< %")) for row in rows_in_words(found.limited) if not row[0].startswith("link")]
+        assert max(shares) < int(said[1]), folder.name
+
+
+def test_an_outage_is_told_with_its_begin_and_end() -> None:
+    found = explain(read(_RECORDINGS / "00053-outage-data" / "session"))
+    assert re.search(r"arrived for 6\.\d s, from \d+\.\d s to \d+\.\d s \(", found.headline.sentence)
+    said = of(found, "outage").sentence
+    assert re.search(r" from \d+\.\d s (to \d+\.\d s )?of the transfer", said)
+    assert "into the transfer" not in said
 
 
 def test_a_slow_reader_needs_no_larger_buffer() -> None:
@@ -456,10 +500,10 @@ def test_the_pauses_that_took_the_time_are_counted(lengths_s: list[float], words
 def test_a_program_that_writes_slowly_makes_no_pauses() -> None:
     """A proxy that is fed at 441 kbit/s passes each piece on: no long silence is there."""
     found = explain(read(_RECORDINGS / "4020032-proxy-slow-server" / "session" / "mobile" / "tcp-0.pcap.gz"))
-    assert re.search(r"Mostly the server: it wrote only at 4\d\d kbit/s for 4\.3 s", found.headline.sentence)
-    assert "wrote only at 4" in of(found, "application-limited").sentence
+    assert re.search(r"Mostly the server: it wrote at only 4\d\d kbit/s for 4\.3 s", found.headline.sentence)
+    assert "wrote at only 4" in of(found, "application-limited").sentence
     thin = explain(read(_RECORDINGS / "2000038-own-program" / "session")).headline.sentence
-    assert (said := re.search(r"wrote only at ([0-9.]+) kbit/s for ([0-9.]+) s", thin))
+    assert (said := re.search(r"wrote at only ([0-9.]+) kbit/s for ([0-9.]+) s", thin))
     thin_bits = 8 * int(explain(read(_RECORDINGS / "2000038-own-program" / "session")).transfer.payload_bytes.sum())
     assert 1e3 * float(said[1]) * float(said[2]) == pytest.approx(thin_bits, rel=0.1), "the rate is of all its bytes"
 

@@ -106,7 +106,7 @@ def test_the_group_with_the_longest_wall_time_is_that_of_its_pair_and_pause() ->
         (
             "20036-two-at-once",
             "The largest limit was the link in connection 1, the client in connection 2.",
-            "; for the link (18 %): a faster link, or less other traffic on it",
+            ". For the link (18 %): a faster link, or less other traffic on it",
         ),
         ("00183-page", "The largest limit was slow start in 8 connections, opening connections in 2.", ""),
         (

@@ -69,6 +69,15 @@ def test_one_capture(tmp_path: Path) -> None:
     assert packets_by_point(session) == {str(path): 16}
 
 
+def test_messages_of_a_collector_beside_its_log_are_no_unknown_file(tmp_path: Path) -> None:
+    """Without a manifest the log beside them tells what they are; others are still named."""
+    write_conversations(tmp_path / "tcp-0.pcap", Conversation())
+    (tmp_path / "markers.jsonl").touch()
+    for name in ("tcpdump.log", "markers.log", "other.log"):
+        (tmp_path / name).write_text("listening on eth0\n")
+    assert read(tmp_path).warnings == [f"{tmp_path}: no installed format knows other.log; not read"]
+
+
 @pytest.mark.parametrize("shuffled", [[0, 1, 2], [2, 0, 1]])
 def test_a_ring_buffer_is_one_capture_in_order_of_time(ring: list[Path], shuffled: list[int]) -> None:
     session = read(*(ring[i] for i in shuffled))

@@ -116,6 +116,24 @@ class HandshakeAndResets:
         """
         return self.syns[self.syns <= self.answered_syn] if len(self.syn_acks) else self.syns[:0]
 
+    @property
+    def lost_syn_acks(self) -> int:
+        """Number of SYN-ACKs that were sent and must have been lost, in a capture at the responder.
+
+        Each may answer a further SYN, because the initiator sends these until it is answered. Then the one before was
+        lost if its ACK would have come before: by the shortest round trip of the responder's data.
+        """
+        if len(self.syn_acks) < 2:
+            return 0
+        times, reverse = self._table["time_ns"], self._table["reverse"]
+        rtt = self._table["rtt_ns"][reverse & (self._table["payload_bytes"] > 0)]
+        rtt = rtt[rtt > 0]
+        opened = np.flatnonzero(~reverse & ~has(self._flags, Flag.SYN))
+        sent = self.syn_acks[self.syn_acks < opened.min(initial=len(reverse))]
+        if not len(rtt) or len(sent) < 2:
+            return 0
+        return int(np.count_nonzero(np.diff(times[sent]) * _SOONEST > rtt.min()))
+
     def idle_ns(self, row: int) -> int:
         """Return for how long before a row nothing was outstanding, in ns; keep-alives do not count."""
         kind = np.uint32(SegmentKind.KEEP_ALIVE)

@@ -28,9 +28,11 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     if transfer.receiver is not None:
         openings["receiver"] = HandshakeAndResets(transfer, transfer.receiver)
     syns, syn_acks = {}, {}
+    lost = max(each.lost_syn_acks for each in openings.values())
     for name, each in openings.items():
-        syns[name] = each.needed_syns
-        is_each_answer = len(each.syns) >= len(each.syn_acks)  # of a further SYN
+        is_answered = len(each.needed_syns) <= lost + 1  # but for lost answers, which are the other finding
+        syns[name] = each.needed_syns[:0] if lost and is_answered else each.needed_syns
+        is_each_answer = len(each.syns) >= len(each.syn_acks) and not each.lost_syn_acks  # of a further SYN
         syn_acks[name] = each.syn_acks[:0] if is_each_answer else each.syn_acks
     for what, needed in (("SYN", syns), ("SYN-ACK", syn_acks)):
         name, sent = max(needed.items(), key=lambda capture: len(capture[1]))

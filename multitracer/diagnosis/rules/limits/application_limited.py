@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.held import held, or_full_buffer, writes_in_words
+from multitracer.diagnosis.held import held, is_weak, or_full_buffer, writes_in_words
 from multitracer.diagnosis.limits.limited import stretches
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 
@@ -27,7 +27,9 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     if limit is None:
         return
     limited = diagnosis.limited
-    did, gaps = writes_in_words(limited, *stretches(limited, Limit.APPLICATION, LimitSubtype.WRITES))
+    weak = is_weak(limited, Limit.APPLICATION, LimitSubtype.WRITES)
+    spans = stretches(limited, Limit.APPLICATION, LimitSubtype.WRITES)
+    did, gaps = writes_in_words(limited, *spans, is_weak=weak)
     sentence = (
         f"The sending program {did} for {limit.seconds:.1f} s, {100 * limit.share:.0f} % of the time{gaps}"
         f"{or_full_buffer(limited)}."

@@ -38,9 +38,10 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     instead = ", or the congestion window stood still" if is_alone else ""
     if diagnosis.limited.view is Viewpoint.RECEIVER:
         instead = ", the program wrote at this pace, or the congestion window stood still"
+    was, released = ("seemed to be", "seemed to release") if instead else ("was", "released")
     sentence = (
-        f"The send buffer was full for {limit.seconds:.1f} s, {100 * limit.share:.0f} % of the time{instead}: "
-        "only ACKs released new data, and never more than they covered."
+        f"The send buffer {was} full for {limit.seconds:.1f} s, {100 * limit.share:.0f} % of the time{instead}: "
+        f"only ACKs {released} new data, and never more than they covered."
     )
     finding = limit.finding(KIND, sentence)
     yield finding._replace(help=_HELP_IF) if is_alone else finding

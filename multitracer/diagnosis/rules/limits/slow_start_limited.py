@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.held import held
+from multitracer.diagnosis.held import held, is_after_idle
 from multitracer.diagnosis.limits.limited import stretches
 from multitracer.diagnosis.limits.names import Limit
+from multitracer.diagnosis.remedies import AFTER_IDLE_HELP
 from multitracer.words import about
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         f"save up to {about(saved_s)}."
     )
     numbers = limit.numbers | {"round_trips": rounds, "rtt_s": trip_s, "saving_s": saved_s}
-    yield limit.finding(KIND, sentence, numbers)
+    helps = f"{AFTER_IDLE_HELP[0].upper()}{AFTER_IDLE_HELP[1:]}." if is_after_idle(diagnosis.limited) else ""
+    yield limit.finding(KIND, sentence, numbers)._replace(help=helps)
 
 
 def _is_growth(limited: Limited, seen: Observed) -> bool:

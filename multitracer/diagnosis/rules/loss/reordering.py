@@ -52,7 +52,11 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     began_ns, ended_ns = (int(table["time_ns"][late.row[i]]) for i in (0, -1))
     far = f", by up to {late.extent} others" if late.extent != NA else ""
     payload = int(table["payload_bytes"][needless].sum())
-    repairs = f"TCP sent {payload:,} bytes again needlessly because of it" if len(needless) else "it did no harm"
+    repairs = (
+        f"TCP sent {payload:,} bytes again needlessly because of it"
+        if len(needless)
+        else "TCP sent nothing again because of it"
+    )
     share = len(late.row) / len(diagnosis.transfer.data)
     sentence = f"{len(late.row):,} packets ({100 * share:.2f} %) were overtaken on the way{far}; {repairs}."
     numbers = {"reordered_packets": len(late.row), "reordered_share": share, "needless_repairs": len(needless)}
