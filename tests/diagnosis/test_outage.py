@@ -216,3 +216,21 @@ def test_two_larger_ones_lost_later_tell_a_hole_from_an_outage_after_one_failed_
     found = kinds(diagnose(Transfer.of(read(tmp_path))))
     assert ("path-mtu-black-hole" in found) == is_hole
     assert ("outage" in found) != is_hole
+
+
+@pytest.mark.parametrize("passes_bytes", [500, 1000])
+def test_offload_joins_the_smaller_segments_that_pass_a_black_hole(tmp_path: Path, passes_bytes: int) -> None:
+    """The captured packets behind it are as large as before; none is made of full segments."""
+    exchange = Exchange().opened()
+    exchange.data(51, 0, count=10)
+    for at_ms in (300, 800, 1800):
+        exchange.data(at_ms, 0)
+    exchange.data(3800, 0, size=passes_bytes)
+    at_ms, acked = 3850.0, passes_bytes
+    exchange.ack(at_ms, 0, extra=acked)
+    for _ in range(30):
+        exchange.note(at_ms + 1, 0, seq=1001 + acked, ack=5001, payload=3 * passes_bytes)
+        at_ms, acked = at_ms + 51, acked + 3 * passes_bytes
+        exchange.ack(at_ms, 0, extra=acked)
+    found = kinds(exchange.diagnosed(tmp_path))
+    assert ("path-mtu-black-hole" in found, "outage" in found) == (passes_bytes == 500, passes_bytes == 1000)

@@ -39,7 +39,8 @@ def mtu_holes(transfer: Transfer, segments: WireSegments, dead_times: list[DeadT
     """Return the dead times (nothing arrived) that a path MTU black hole caused.
 
     Only full-size segments were lost in them, and one of these conditions holds. The dead time ended with a
-    smaller copy, and no delivered segment after it had full size (black-hole detection of RFC 4821). Or no
+    smaller copy, and no delivered segment after it had full size (black-hole detection of RFC 4821), or, if offload
+    joined them, was made of such. Or no
     full-size segment ever arrived, from the first one on, shortly after smaller packets did. Or both captures
     show that smaller segments arrived meanwhile, or that larger ones were also lost later, when smaller ones
     arrived. Other dead times of the same black hole are included.
@@ -77,7 +78,13 @@ def _smaller_after(transfer: Transfer, segments: WireSegments, dead: DeadTime, f
         return len(payload) >= MIN_SMALLER and float((payload % full == 0).mean()) <= _BY_CHANCE
     after = data[table["time_ns"][data] >= dead.end_ns]
     after = after[table["end_bytes"][after] <= int(table["ack_bytes"][transfer.acks].max())]
-    return len(after) >= MIN_SMALLER and bool((table["payload_bytes"][after] < full).all())
+    payload = table["payload_bytes"][after]
+    if len(after) < MIN_SMALLER or (payload < full).all():
+        return len(after) >= MIN_SMALLER
+    # offload joins segments, mostly of one size: of full ones it makes a multiple
+    answered = dead.tries[dead.failed : dead.failed + 1]
+    is_smaller = len(answered) > 0 and bool((table["payload_bytes"][answered] < full).all())
+    return is_smaller and float((payload % full == 0).mean()) <= _BY_CHANCE
 
 
 def _smaller_passed(transfer: Transfer, dead: DeadTime, full: int) -> bool:
