@@ -101,7 +101,7 @@ def link_in_words(limited: Limited) -> tuple[str, str]:
     shown_by = ", by ".join([*words, "data at its rate for the rest" if words else "data at its rate"])
     if limited.link_rate is None or by_bucket_s > by_queue_s:
         return "", shown_by
-    low, middle, high = (rate(each * BITS_PER_BYTE) for each in limited.link_rate)
+    low, middle, high = (rate(each * BITS_PER_BYTE) for each in limited.link_rate[:3])
     number, _, unit = middle.partition(" ")
     is_one_unit = low.endswith(f" {unit}") and high.endswith(f" {unit}")
     around = ends(*(each.removesuffix(f" {unit}") if is_one_unit else each for each in (low, high)))
@@ -139,8 +139,11 @@ def writes_in_words(limited: Limited, begin: Array, end: Array, *, is_weak: bool
     if len(main_s) <= _FEW_GAPS or np.median(main_s) >= _LONG_GAP_S:
         did = "seemed to have nothing to send" if is_weak else "had nothing to send"
         return did, f", {idle_gaps_in_words(gaps_s)}"
+    # what one write sends after its first segment leaves within a round trip of it
+    written = Spans.of(begin, end).bridged(0 if limited.seen is None else limited.seen.floor_ns)
+    first, last = (np.searchsorted(time_ns, edge, side="right") for edge in (written.begin, written.end))
     sent = np.append(0, np.cumsum(transfer.payload_bytes))
-    seconds = float((end - begin).sum()) * transfer.speed / NS_PER_S
+    seconds = written.total_ns * transfer.speed / NS_PER_S
     did = "seemed to write" if is_weak else "wrote"
     return f"{did} at only {rate(float((sent[last] - sent[first]).sum()) * BITS_PER_BYTE / seconds)}", ""
 

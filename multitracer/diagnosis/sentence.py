@@ -652,7 +652,8 @@ def _first_of_limit(limited: Limited) -> set[int]:
     """Return the places, among the rows, of the first row of each limit and direction: its numbers are of them all."""
     first: dict[tuple[Limit, bool], int] = {}
     for place, row in enumerate(limited.shares):
-        first.setdefault((row.limit, row.reverse), place)
+        if row.part is not LimitSubtype.ACKS:  # they wait in the queue of the other direction
+            first.setdefault((row.limit, row.reverse), place)
     return set(first.values())
 
 

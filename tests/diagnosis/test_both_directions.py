@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from multitracer.diagnosis.diagnose import diagnose, explain
-from multitracer.diagnosis.limits.names import Limit, LimitSubtype
+from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype
 from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer
 from tests.analysis.pcap_file import write_pcap
@@ -87,6 +87,8 @@ def test_requests_in_two_writes_wait_for_delayed_acks_whichever_direction_is_lar
     assert found.headline.sentence.startswith("Mostly the client: small segments waited")
     assert "TCP_NODELAY" in found.headline.help
     assert seconds(found, Limit.APPLICATION, LimitSubtype.NAGLE)[False] == pytest.approx(8 * 0.25, rel=0.2)
+    sure = {row.confidence for row in found.limited.shares if row.part is LimitSubtype.NAGLE}
+    assert sure == {Confidence.INFERRED}, "no log shows the socket's option"
     assert not of(found, "nagle-delayed-ack").reverse
     assert "client-think-time" not in kinds(found)  # the same time is not told of twice
 

@@ -68,6 +68,20 @@ def test_a_program_that_writes_now_and_then_is_the_limit(tmp_path: Path) -> None
     assert "The client" in found.headline.sentence or "the client" in found.headline.sentence
 
 
+def test_the_rate_of_a_program_counts_all_segments_of_its_writes(tmp_path: Path) -> None:
+    """Five segments are written each 100 ms, and leave within 8 ms."""
+    exchange = Exchange(rtt_ms=20).opened()
+    for turn in range(60):
+        at_ms = 61 + 100 * turn
+        for each in range(5):
+            exchange.data(at_ms + 2 * each, 5 * turn + each)
+            exchange.segments[-1] = replace(exchange.segments[-1], flags=0x18 if each == 4 else 0x10)  # PSH
+            exchange.ack(at_ms + 2 * each + 20, 5 * turn + each + 1)
+    sentence = of(exchange.diagnosed(tmp_path), "application-limited").sentence
+    assert (said := re.search(r"only at ([0-9.]+) kbit/s", sentence.replace("at only", "only at")))
+    assert float(said[1]) == pytest.approx(5 * FULL * 8 / 100, rel=0.05)
+
+
 def test_a_server_that_thinks_is_the_limit(tmp_path: Path) -> None:
     found = answers(think_ms=400, pause_ms=0).diagnosed(tmp_path, reverse=True)
     slow = of(found, "server-think-time")

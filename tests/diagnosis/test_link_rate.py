@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from multitracer.diagnosis.clauses import at_rate
 from multitracer.diagnosis.diagnose import diagnose, explain
 from multitracer.diagnosis.limits.link import Paths, Rates
-from multitracer.diagnosis.limits.names import Confidence, Limit
+from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype
 from multitracer.diagnosis.limits.observed import DelaySamples
 from multitracer.diagnosis.sentence import rows_in_words
 from multitracer.diagnosis.service_times import ArrivalGaps, _is_own
@@ -23,12 +24,11 @@ from tests.diagnosis.exchange import Exchange, of
 from tests.diagnosis.path import ROAD, diagnosed
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.tables import Array
 
 _SERVICE_NS = 3 * NS_PER_MS
+_RECORDINGS = Path(__file__).parents[1] / "causes" / "recordings"
 
 
 def test_bursts_are_served_at_the_links_rate_not_at_that_of_their_pauses(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def _at(limited: Limited, *rates_bps: float) -> Limited:
     """Return the same with other rates of its link: low, median and high."""
     shown = limited.shown
     assert shown is not None
-    rates = Rates(*(each / 8 for each in rates_bps))
+    rates = Rates(*(each / 8 for each in (*rates_bps, rates_bps[-1])))
     return replace(limited, shown=replace(shown, link=shown.link._replace(rate=rates)))
 
 
@@ -112,6 +112,28 @@ def test_a_link_whose_rate_varies_is_told_by_its_mean_and_each_number_by_its_uni
     assert re.fullmatch(r", at 12 kbit/s to 6\.15 Mbit/s, \d\.\d\d Mbit/s at the median", at_rate(limited))
     (told,) = {numbers for *_, numbers in rows_in_words(limited) if numbers}
     assert "Mbit/s of payload (12 kbit/s to 6.15 Mbit/s), shown by" in told
+
+
+def test_losses_and_acks_in_bunches_give_a_constant_link_no_range() -> None:
+    """Short intervals made 2.7 to 6.01 Mbit/s of a link of 6."""
+    found = diagnose(Transfer.of(read(_RECORDINGS / "00011-bursty-loss" / "session"))).limited
+    assert found.link_rate is not None
+    assert found.link_rate.low > 0.95 * found.link_rate.high
+
+
+def test_a_link_that_was_the_limit_for_a_moment_has_no_range(tmp_path: Path) -> None:
+    numbers = of(diagnosed(tmp_path, size=600_000), "link-limited").numbers
+    assert numbers["rate_low_bps"] == numbers["rate_bps"] == numbers["rate_high_bps"]
+
+
+def test_the_rate_of_a_link_is_not_in_the_row_of_the_acks(tmp_path: Path) -> None:
+    """They wait in the queue of the other direction."""
+    limited = _bursts(tmp_path)
+    part = np.array(limited.cells.part)
+    part[np.flatnonzero(limited.cells.limit == Limit.LINK)[:-1]] = LimitSubtype.ACKS
+    rows = rows_in_words(replace(limited, cells=limited.cells._replace(part=part)))
+    assert not any(numbers for name, *_, numbers in rows if name == "link (acks)")
+    assert len({name for name, *_ in rows if name.startswith("link")}) == 2
 
 
 @pytest.mark.parametrize("seed", range(4))

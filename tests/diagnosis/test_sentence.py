@@ -527,7 +527,13 @@ def test_downloads_of_one_size_between_the_same_hosts_are_no_proxy(name: str) ->
 
 def test_two_subtypes_of_one_limit_have_no_remedy_twice() -> None:
     """Writes and small segments that wait: the longer remedy contains the other one."""
-    path = _RECORDINGS / "2000038-own-program" / "session" / "mobile"
-    told = explain(read(path)).headline.help
+    told = explain(read(_RECORDINGS / "1020035-cellular-steady" / "session")).headline.help
     assert told.count("a program that writes more") == 1
     assert "TCP_NODELAY" in told
+
+
+def test_a_program_that_set_nodelay_is_not_told_to_set_it() -> None:
+    """Small segments left behind others without an ACK: no algorithm of Nagle's was at work."""
+    found = explain(read(_RECORDINGS / "2000038-own-program" / "session" / "mobile"))
+    assert "TCP_NODELAY" not in found.headline.help
+    assert LimitSubtype.NAGLE not in {row.part for row in found.limited.shares}

@@ -31,6 +31,9 @@ _SERVICES = 4.0
 _RECENT = 1.5
 """Round trips within which a segment that was not full shows that the send queue was empty."""
 
+_SMALL = 0.9  # of a full segment: options take some of it. Not measured
+_AT_ONCE = 3  # small segments that leave behind an unacknowledged one show that Nagle's algorithm is off. Not measured
+
 _NEARLY_ALL = 0.8  # of the gaps of a burst: others end late where the sending host is busy. Not measured
 
 
@@ -78,6 +81,21 @@ def gaps(seen: Observed) -> IdleGaps:
     woken = (last >= 0) & (end - came <= seen.reaction_ns)
     before = np.where(woken, came, end)
     return IdleGaps(begin, end, fresh, woken, np.where(woken, last, -1), seen.outstanding(before, side="left"))
+
+
+def has_nodelay(seen: Observed) -> bool:
+    """Return whether small segments left though no ACK of a small one before can have come: TCP_NODELAY was set.
+
+    Nagle's algorithm holds each of them back (RFC 9293, section 3.7.4). The last one may carry the FIN, which it
+    lets pass.
+    """
+    sends, fresh = seen.sends, seen.fresh[:-1]
+    small = sends.end[fresh] - sends.begin[fresh] < _SMALL * seen.mss_bytes
+    before, after = fresh[:-1], fresh[1:]
+    chosen = small[:-1] & small[1:] & (sends.begin[after] == sends.end[before])
+    chosen &= sends.time_ns[after] - sends.time_ns[before] < _LONG_GAP * seen.floor_ns
+    chosen &= seen.acknowledged(sends.time_ns[after]) < sends.end[before]
+    return int(np.count_nonzero(chosen)) >= _AT_ONCE
 
 
 def within_writes(seen: Observed) -> Spans:
@@ -158,7 +176,8 @@ def idle_gaps(seen: Observed, still: IdleSpans) -> SenderIdleGaps:
     last = seen.sends.time_ns[np.maximum(each.ended_by - 1, 0)]  # sent again, where a gap holds more
     each = each._replace(begin=np.where(in_idle_gap & ~shown, np.maximum(each.begin, last), each.begin))
     chosen = indexes(shown | in_idle_gap)
-    part = np.where(nagle, int(LimitSubtype.NAGLE), int(LimitSubtype.WRITES))
+    is_held = nagle & (not has_nodelay(seen)) if nagle.any() else nagle
+    part = np.where(is_held, int(LimitSubtype.NAGLE), int(LimitSubtype.WRITES))
     return _cut(seen, each, chosen, part, request)
 
 

@@ -159,6 +159,8 @@ class Limited:
         if self.shown is not None and self.shown.link.rate is not None and self.link_rate is None:
             table[Limit.LINK] = int(_W)  # what was delivered contradicts it
         sure = table[self.cells.limit]
+        nagle = (self.cells.limit == Limit.APPLICATION) & (self.cells.part == LimitSubtype.NAGLE)
+        sure[nagle] = np.maximum(sure[nagle], np.uint8(_I))  # no log shows the socket's option
         sure[self.cells.possible] = int(_W)
         return np.asarray(sure)
 
@@ -204,9 +206,9 @@ class Limited:
             return None
         overall = float(np.ptp(answers.delivered)) / max(int(self.cells.end[-1] - self.cells.begin[0]), 1) * NS_PER_S
         if _FAR_BELOW_MEAN * rate.median < mean:
-            return rate._replace(median=min(mean, rate.high))
+            return rate.at(min(mean, rate.largest))
         is_error = rate.median < overall <= _NEAR_MEAN * rate.median
-        return rate._replace(median=min(overall, rate.high)) if is_error else rate
+        return rate.at(min(overall, rate.largest)) if is_error else rate
 
     @cached_property
     def shares(self) -> list[LimitShare]:

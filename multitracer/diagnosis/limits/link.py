@@ -49,6 +49,8 @@ _LASTING_NS = 20 * NS_PER_MS
 """Minimum interval, in ns, over which the minimum of the delays is taken: Wi-Fi sends bursts a few milliseconds apart.
 """
 _RATE_WINDOW_NS = 30 * NS_PER_MS  # a rate is taken over at least this (limits.md) ...
+_RANGE_NS = NS_PER_S  # and its range over this: longer than ACKs wait for others. Not measured
+_FEWEST_RANGES = 3  # of these: one or two show no range. Not measured
 _RATE_SEGMENTS = 8  # ... and at least these: an ACK may cover two or three segments (limits.md)
 _NEAR_RATE = 0.9  # part of the link's rate from which on data keep up with it (limits.md)
 _FULL_RATE = 0.9
@@ -110,8 +112,18 @@ class Rates(NamedTuple):
     """Quantiles of the delivery rate while the link was the limit, payload bytes per second."""
 
     low: float
+    """Of intervals of `_RANGE_NS`, as `high`: ACKs that come in bunches make shorter ones vary. Both are the median
+    where the link was the limit for less."""
     median: float
     high: float
+    largest: float
+    """Of intervals of `_RATE_WINDOW_NS`."""
+
+    def at(self, median: float) -> Rates:
+        """Return the rates with this median, and a range that includes it."""
+        is_known = self.low < self.high
+        low, high = (min(self.low, median), max(self.high, median)) if is_known else (median, median)
+        return Rates(low, median, high, self.largest)
 
 
 def busy(seen: Observed) -> Busy:
@@ -219,7 +231,7 @@ def _clipped(spans: Spans, seen: Observed) -> Spans:
 
 
 def _rates(seen: Observed, spans: Spans, floor_ns: Array | int, behind_ns: Array | int) -> Rates | None:
-    """Return low, median and high delivery rate in the given intervals, weighted by time; None without one.
+    """Return quantiles of the delivery rate in the given intervals, weighted by time; None without one.
 
     A rate whose measurement began before its interval may include an idle gap of the sender. Such rates are used only
     if no interval is long enough for eight segments. Answers come `behind_ns` after the link has served the data they
@@ -231,16 +243,28 @@ def _rates(seen: Observed, spans: Spans, floor_ns: Array | int, behind_ns: Array
     if not len(delivery.rate):
         delivery = _delivery(seen, floor_ns)
         delivery = AnswerDelivery(*(column[spans.holds(delivery.time_ns)] for column in delivery))
-    rate = delivery.rate
-    if not len(rate):
+    if not len(delivery.rate):
         return None
+    median, largest = _quantiles(delivery, [0.5, 0.95])
+    longer = _delivery(seen, np.maximum(floor_ns, _RANGE_NS), (spans, behind_ns))
+    is_long = longer.time_ns - longer.since_ns >= _RANGE_NS
+    low = high = median
+    if (spans.length_ns // _RANGE_NS).sum() >= _FEWEST_RANGES and is_long.any():
+        low, high = _quantiles(AnswerDelivery(*(column[is_long] for column in longer)), [0.05, 0.95])
+    return Rates(min(low, median), median, max(high, median), largest)
+
+
+def _quantiles(delivery: AnswerDelivery, quantiles: list[float]) -> list[float]:
+    """Return quantiles of the delivery rate, weighted by time, in bytes per second; empty without a rate."""
+    if not len(delivery.rate):
+        return []
     held_ns = np.diff(delivery.time_ns, prepend=delivery.since_ns[:1])
     held_ns = np.minimum(held_ns, delivery.time_ns - delivery.since_ns)
-    order = np.argsort(rate, kind="stable")
+    order = np.argsort(delivery.rate, kind="stable")
     passed = np.cumsum(held_ns[order])
-    at = np.searchsorted(passed, np.array([0.05, 0.5, 0.95]) * passed[-1])
-    low, median, high = rate[order][np.minimum(at, len(rate) - 1)] * 1e9
-    return Rates(float(low), float(median), float(high))
+    at = np.searchsorted(passed, np.array(quantiles) * passed[-1])
+    rate: list[float] = (delivery.rate[order][np.minimum(at, len(order) - 1)] * NS_PER_S).tolist()
+    return rate
 
 
 def _delivery(seen: Observed, floor_ns: Array | int, within: tuple[Spans, Array | int] | None = None) -> AnswerDelivery:

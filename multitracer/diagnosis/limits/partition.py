@@ -17,6 +17,7 @@ from multitracer.diagnosis.limits.gaps import (
     ROUND,
     FailedRetransmissionGaps,
     SenderIdleGaps,
+    has_nodelay,
     idle_gaps,
     idle_spans,
     may_be_losses,
@@ -175,7 +176,9 @@ def _rules(
     is_idle = ~taken(may_be_losses(seen, shown.idle_gap), idle_gap, before=False)
     yield idle_gap >= 0, Limit.APPLICATION, shown.idle_gap.part[idle_gap[idle_gap >= 0]], is_idle
     del idle_gap, is_idle
-    yield from held(shown.parts, Limit.APPLICATION, LimitSubtype.NAGLE)
+    if shown.parts.total_ns:
+        part = LimitSubtype.WRITES if has_nodelay(seen) else LimitSubtype.NAGLE
+        yield from held(shown.parts, Limit.APPLICATION, part)
     yield from held(pace.at_rate, Limit.LINK, certain=False)
     is_counted = buffer_was_full(seen)  # else a program that writes when ACKs come may look the same
     yield from held(pace.buffer, Limit.SENDER_BUFFER, certain=is_counted)

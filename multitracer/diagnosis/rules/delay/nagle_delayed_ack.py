@@ -12,6 +12,7 @@ import numpy as np
 
 from multitracer.analysis import SegmentKind
 from multitracer.diagnosis.finding import Finding, rows
+from multitracer.diagnosis.limits.gaps import has_nodelay
 from multitracer.schemas.tcp import Vantage
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -61,7 +62,8 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     waits_ns = time_ns[ack] - time_ns[first] - int(rtt[rtt > 0].min(initial=np.iinfo(np.int64).max))
     chosen &= (waits_ns >= _DELAY_NS[0]) & (waits_ns <= _DELAY_NS[1])
     held, waits_ns = then[chosen], waits_ns[chosen]
-    if len(held) < _MIN:
+    seen = diagnosis.limited.seen
+    if len(held) < _MIN or (seen is not None and has_nodelay(seen)):
         return
     low, middle, high = np.quantile(waits_ns, (0.25, 0.5, 0.75))
     if high - low > _EVEN * middle:

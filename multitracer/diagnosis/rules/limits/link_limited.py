@@ -29,7 +29,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         return
     numbers, (rate, shown_by) = limit.numbers, link_in_words(diagnosis.limited)
     if rate and diagnosis.limited.link_rate is not None:
-        low, middle, high = (value * BITS_PER_BYTE for value in diagnosis.limited.link_rate)
+        low, middle, high = (value * BITS_PER_BYTE for value in diagnosis.limited.link_rate[:3])
         numbers |= {"rate_bps": middle, "rate_low_bps": low, "rate_high_bps": high}
     how = f", at {rate}" if rate else ""
     sentence = (
