@@ -345,12 +345,21 @@ class Diagnosis:
 
     @property
     def _lost_in_outages(self) -> bool:
-        """Whether all data that had to be sent again were sent again in an outage, which explains them."""
+        """Whether all data that had to be sent again were lost in an outage, which explains them.
+
+        They were outstanding when it began, or sent in it: a timer sends the oldest outstanding segment again.
+        """
         verdicts, time_ns = self.transfer.verdicts, self.transfer.sender["time_ns"]
-        again_ns = time_ns[verdicts["row"][verdicts["necessity"] == Necessity.NECESSARY]]
-        outages = [each for each in self.findings if each.kind in _OUTAGES]
-        explained = [(again_ns >= each.begin_ns) & (again_ns <= each.end_ns) for each in outages]
-        return bool(len(again_ns) and np.any(explained, axis=0).all()) if explained else False
+        is_needed, known = verdicts["necessity"] == Necessity.NECESSARY, verdicts["earlier_row"] != NA
+        again_ns = time_ns[verdicts["row"]]
+        first_ns = np.where(known, time_ns[verdicts["earlier_row"]], again_ns)
+        is_lost = np.zeros(len(again_ns), dtype=bool)
+        for each in self.findings:
+            if each.kind in _OUTAGES:
+                inside = (again_ns >= each.begin_ns) & (again_ns <= each.end_ns)
+                oldest_ns = min(first_ns[inside].min(initial=each.begin_ns), each.begin_ns)
+                is_lost |= inside | ((first_ns >= oldest_ns) & (first_ns <= each.end_ns))
+        return bool(is_needed.any() and is_lost[is_needed].all())
 
     def table(self) -> Table:
         """Return the table FINDINGS: one row per finding."""

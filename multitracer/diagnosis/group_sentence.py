@@ -21,11 +21,13 @@ from multitracer.diagnosis.sentence import (
     help_for,
     more_of_radio,
     noun_for,
+    noun_of_limit,
     noun_of_row,
     of_all,
     of_limit,
     programs_in_words,
     was_limit,
+    way_in_words,
     with_losses,
 )
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
@@ -69,7 +71,9 @@ def headline_of_group(
     facts |= {each.kind for each in failed}
     main = next(row for row in rows if row.limit is limit)
     part = main.part if main.share > MOSTLY * share else LimitSubtype.NONE
-    noun, of_ends = _noun(longest, limit, part, reverse=main.reverse), ""
+    counted = [row for row in of_limit(rows, limit) if row.share >= WORTH_SAYING * share]
+    confidence = max((row.confidence for row in counted), default=main.confidence)
+    noun, of_ends = _noun_of_all(longest, rows, limit, part, reverse=main.reverse), ""
     helps = [_remedy(group, main, part, facts)]
     if limit is Limit.APPLICATION:
         ends = by_end(longest, of_limit(rows, limit))
@@ -82,16 +86,16 @@ def headline_of_group(
     which = ", which they filled together" if limit is Limit.LINK and _is_filled_together(group) else ""
     many = f"{_who(group)} took {lasted(group.total_s)}.{_unopened_of(group, failed)}"
     mostly = "Mostly" if share >= MOSTLY else "The largest part was"
-    basis = f"{percent(share, is_short=True)}, {main.confidence.label}"
+    basis = f"{percent(share, is_short=True)}, {confidence.label}"
     first = f"{many} {mostly} {noun}{which} ({basis}){of_ends or _carried(group, limit)}."
     rest = [words for each, other in others.items() for words in _also(longest, rows, each, other)]
-    apart = _apart(group, is_together=which != "")
+    apart = _apart(group, noun, is_together=which != "")
     of_radio = summed([each.of_limit(limit) for each in radio])
     more, radio_help = more_of_radio(limit, of_radio, summed([each.seconds() for each in radio]), radio)
     helps += _remedies_of_others(group, others, facts)
     sentence = " ".join(filter(None, [first, apart, more, *rest]))
     help_ = radio_help or distinct_helps(helps)
-    return Headline(limit, part, share, main.confidence, sentence, help_, largest(of_radio), main.reverse)
+    return Headline(limit, part, share, confidence, sentence, help_, largest(of_radio), main.reverse)
 
 
 def _who(group: ConnectionGroup) -> str:
@@ -104,6 +108,25 @@ def _noun(limited: Limited, limit: Limit, part: LimitSubtype = LimitSubtype.NONE
     if limit is Limit.LINK and is_policed(limited):
         return "a policer"
     return "opening connections" if limit is Limit.HANDSHAKE else noun_for(limited, limit, part, reverse=reverse)
+
+
+def _noun_of_all(
+    longest: Limited, rows: Sequence[LimitShare], limit: Limit, part: LimitSubtype = LimitSubtype.NONE, *, reverse: bool
+) -> str:
+    """Return a noun for a limit by all its rows: where those of both directions count, it names both.
+
+    ACKs wait for the link of the other direction.
+    """
+    ways = [0.0, 0.0]
+    for row in of_limit(rows, limit):
+        ways[row.reverse != (limit is Limit.LINK and row.part is LimitSubtype.ACKS)] += row.share
+    if limit in (Limit.HANDSHAKE, Limit.APPLICATION, Limit.UNKNOWN) or min(ways) < WORTH_SAYING * sum(ways):
+        is_way = limit is Limit.LINK and not part
+        return _noun(longest, limit, part, reverse=ways[1] > ways[0] if is_way else reverse)
+    if limit is not Limit.LINK:
+        return f"{noun_of_limit(limit)} (data of both directions)"
+    more = f", more from {way_in_words(reverse=ways[1] > ways[0])}" if max(ways) >= 2 * min(ways) else ""
+    return f"{noun_of_limit(limit)} in both directions{more}"
 
 
 def _is_filled_together(group: ConnectionGroup) -> bool:
@@ -127,7 +150,7 @@ def _also(longest: Limited, rows: Sequence[LimitShare], limit: Limit, share: flo
     own = of_limit(rows, limit)
     if limit is Limit.APPLICATION:
         return [words for _, words in programs_in_words(longest, own)]
-    return [was_limit(_noun(longest, limit, reverse=own[0].reverse), share, own)]
+    return [was_limit(_noun_of_all(longest, rows, limit, reverse=own[0].reverse), share, own)]
 
 
 def _facts_of_limit(group: ConnectionGroup, row: LimitShare, facts: frozenset[str]) -> frozenset[str]:
@@ -161,7 +184,7 @@ def _remedies_of_others(group: ConnectionGroup, others: dict[Limit, float], fact
             large = {end: ours for end, ours in by_end(longest, own).items() if ours >= WORTH_SAYING}
             yield from _remedies_of_programs(group, large, facts)
         elif limit is not Limit.UNKNOWN:
-            noun = _noun(longest, limit, reverse=own[0].reverse)
+            noun = _noun_of_all(longest, rows, limit, reverse=own[0].reverse)
             yield help_for(noun, share, _remedy(group, own[0], own[0].part, facts))
 
 
@@ -173,10 +196,11 @@ def _remedies_of_programs(group: ConnectionGroup, ends: dict[str, float], facts:
         yield help_for(end, share, _remedy(group, row, row.part, facts))
 
 
-def _apart(group: ConnectionGroup, *, is_together: bool) -> str:
+def _apart(group: ConnectionGroup, of_all: str, *, is_together: bool) -> str:
     """Return a sentence with the largest limit of each connection; "" where it is not known of all.
 
-    Where they filled the link together, it is also the limit of those that a window or recovery held back.
+    `of_all` is the noun for the largest limit of all together. Where they filled the link together, it is also the
+    limit of those that a window or recovery held back.
     """
     if len(group.members) < len(group.numbers):
         return ""
@@ -184,7 +208,9 @@ def _apart(group: ConnectionGroup, *, is_together: bool) -> str:
     for member in group.members:
         nouns.setdefault(_main_noun(member.limited, is_together=is_together), []).append(member.number)
     if len(nouns) == 1:
-        return "That was the largest limit of each connection."
+        noun = next(iter(nouns))
+        what = "the largest limit of each connection"
+        return f"That was {what}." if noun == of_all else f"T{what[1:]} was {noun}."
     if len(group.numbers) <= _MOST_NAMED:
         by_number = sorted(nouns.items(), key=lambda item: min(item[1]))
         words = [

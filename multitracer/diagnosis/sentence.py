@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.verdicts.words import Necessity
+from multitracer.clock.model.relation import PlacementStatus
 from multitracer.diagnosis.clauses import (
     at_rate,
     is_asked_in_vain,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.radio_cause import RadioCauses
     from multitracer.endpoints import Endpoints
     from multitracer.recording.capture import Capture
+    from multitracer.recording.recording import Recording
     from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array
 
@@ -136,8 +138,14 @@ def facts_of(limited: Limited, findings: Sequence[Finding], options: Sequence[Mi
         "no-sack": lacks_sack(transfer),
         "asked-in-vain": is_asked_in_vain(limited),
     }
-    kinds = {finding.kind for finding in findings}
-    return frozenset(kinds | missing | {name for name, holds in further.items() if holds})
+    ways = {finding.kind: {other.reverse for other in findings if other.kind == finding.kind} for finding in findings}
+    single = {_in_one_way(kind, reverse=reverse) for kind, (reverse, *more) in ways.items() if not more}
+    return frozenset(set(ways) | single | missing | {name for name, holds in further.items() if holds})
+
+
+def _in_one_way(kind: str, *, reverse: bool) -> str:
+    """Return the fact that all findings of a kind are about the data of one direction."""
+    return f"{kind}, {'server' if reverse else 'client'}'s data only"
 
 
 def _payload_of_peer(transfer: Transfer) -> Array:
@@ -204,6 +212,8 @@ def headline_of(
     named = {each for each, other in others.items() if other >= WORTH_SAYING and each[0] not in of_radio.limits}
     rest = [*others_of_it, *(also for each in others if each in named for also in _also(limited, *each, others[each]))]
     helps = [_remedy(limited, row._replace(part=_main_part(limited, row)), facts) for row in parts]
+    if limit is Limit.RECOVERY:  # of two directions, one without a known cause adds nothing
+        helps = [each for each in helps if each != remedy(limit, LimitSubtype.NONE, frozenset())] or helps[:1]
     further = _helps_of_others(limited, {each: other for each, other in others.items() if each in named}, facts)
     if others_of_it:
         rest_of_it = [row for row in own if row not in parts and row.share >= WORTH_SAYING]
@@ -328,7 +338,10 @@ def facts_here(facts: frozenset[str], limited: Limited, row: LimitShare) -> froz
         and side.view in ONE_END
         and not side.transfer.recording.inputs.holds("tcp"),  # it was recorded, but that end's capture is not whole
     }
-    return (facts - set(here)) | {name for name, holds in here.items() if holds}
+    elsewhere = set()
+    if row.limit in (Limit.OUTAGE, Limit.RECOVERY):  # a box that forgot the connection drops the data of both ends
+        elsewhere = {each for each in facts if _in_one_way(each, reverse=not row.reverse) in facts} - {"idle-timeout"}
+    return (facts - set(here) - elsewhere) | {name for name, holds in here.items() if holds}
 
 
 def _last_words(limited: Limited, named: set[tuple[Limit, bool]]) -> str:
@@ -406,8 +419,10 @@ def _if_lost(limited: Limited, parts: list[LimitShare]) -> str:
     lost = [row for row in limited.shares if row.limit in of_losses or row.part is LimitSubtype.REPAIR]
     if not sum(row.share for row in lost) >= WORTH_SAYING:
         return ""
-    share = sum(row.share for row in limited.shares if row in lost or _may_be_lost(limited, row))
-    return f"If these requests were lost, lost packets cost {percent(share, is_short=True)} in all."
+    waits = [row for row in limited.shares if _may_be_lost(limited, row)]
+    share = sum(row.share for row in limited.shares if row in lost or row in waits)
+    awaited = sorted({"requests" if row.reverse else "answers" for row in waits}, reverse=True)
+    return f"If these {' or '.join(awaited)} were lost, lost packets cost {percent(share, is_short=True)} in all."
 
 
 def _ways_of_losses(limited: Limited, limit: Limit) -> list[LimitShare]:
@@ -514,18 +529,40 @@ def _clauses(
 def _of_both_ways(limited: Limited, parts: list[LimitShare]) -> str:
     """Return a clause about losses in both directions, each with its time."""
     is_repair = parts[0].limit is Limit.RECOVERY
+    if not is_repair:
+        return _of_outages(limited)
     ways: list[str] = []
     for row in parts:
-        side = limited.side(reverse=row.reverse)
-        begin, _ = stretches(side, row.limit)
-        took = f"{lasted(row.seconds)}{' for it' if is_repair and not ways else ''} from {_way(reverse=row.reverse)}"
-        ways.append(took if is_repair else f"for {took}")
+        begin, _ = stretches(limited.side(reverse=row.reverse), row.limit)
+        ways.append(f"{lasted(row.seconds)}{'' if ways else ' for it'} from {way_in_words(reverse=row.reverse)}")
         ways[-1] += f", {len(begin):,} times" if len(begin) > 1 else ""
-        ways[-1] += "" if is_repair else outage_span(side)
-    return f"{'new data waited' if is_repair else 'nothing arrived'} {', and '.join(ways)}"
+    return f"new data waited {', and '.join(ways)}"
 
 
-def _way(*, reverse: bool) -> str:
+def _of_outages(limited: Limited) -> str:
+    """Return a clause about outages, with the time of each direction in which nothing arrived.
+
+    That is the direction of the data that waited, unless their ACKs, or the packets of both ends, did not arrive.
+    """
+    ways: dict[str, tuple[float, int]] = {}
+    spans: dict[str, str] = {}
+    rows = of_limit(limited.shares, Limit.OUTAGE)
+    for row in [each for each in rows if each.share >= _SMALL] or rows:
+        way = f"from {way_in_words(reverse=row.reverse != (row.part is LimitSubtype.ACKS))}"
+        way = "in both directions" if row.part is LimitSubtype.BOTH else way
+        many = len(stretches(limited.side(reverse=row.reverse), row.limit, row.part)[0])
+        seconds, times = ways.get(way, (0.0, 0))
+        ways[way] = seconds + row.seconds, times + many
+        spans.setdefault(way, outage_span(limited.side(reverse=row.reverse)))
+    most_first = sorted(ways.items(), key=lambda item: -item[1][0])
+    clauses = [
+        f"for {lasted(took)} {way}{f', {many:,} times' if many > 1 else ''}{spans[way]}"
+        for way, (took, many) in most_first
+    ]
+    return f"nothing arrived {', and '.join(clauses)}"
+
+
+def way_in_words(*, reverse: bool) -> str:
     """Return the direction of data in words."""
     return "server to client" if reverse else "client to server"
 
@@ -606,6 +643,11 @@ def by_end(limited: Limited, rows: Iterable[LimitShare]) -> dict[str, float]:
     return dict(sorted(ends.items(), key=lambda end: -end[1]))
 
 
+def noun_of_limit(limit: Limit) -> str:
+    """Return the noun for a limit, of whatever data."""
+    return _NOUNS[limit]
+
+
 def noun_of_row(limited: Limited, row: LimitShare) -> str:
     """Return the noun for the limit of a row."""
     return noun_for(limited, row.limit, row.part, reverse=row.reverse)
@@ -625,9 +667,9 @@ def noun_for(limited: Limited, limit: Limit, part: LimitSubtype = LimitSubtype.N
         if not is_named or limit in (Limit.HANDSHAKE, Limit.UNKNOWN) or (is_of_both and limit in _JOINED):
             return noun
         return (
-            f"{noun} from {_way(reverse=reverse)}"
+            f"{noun} from {way_in_words(reverse=reverse)}"
             if noun == "the link"
-            else f"{noun} (data from {_way(reverse=reverse)})"
+            else f"{noun} (data from {way_in_words(reverse=reverse)})"
         )
     if part in _PATH_NOUNS:
         return _PATH_NOUNS[part]
@@ -687,7 +729,8 @@ def relayed_in_words(transfer: Transfer) -> str:
     """Return a sentence about the connection at the other side of a proxy; "" if none is known.
 
     A proxy that ends a connection begins one of its own and passes the bytes on: the bulk has exactly the same size
-    in both, and neither client nor server is the same. One that changes the bytes is not recognised.
+    in both, neither client nor server is the same, and most of the time both are open. One that changes the bytes is
+    not recognised. Only an address that both have shows that it is one.
     """
     many, _ = transfer.both_unique_bytes
     if many < _RELAYED_BYTES:
@@ -699,15 +742,40 @@ def relayed_in_words(transfer: Transfer) -> str:
         of_bulk = capture.analysis.directions["unique_bytes"][int(transfer.reverse) :: 2]
         for row in np.flatnonzero(of_bulk == many).tolist():
             ends = capture.analysis.ends(row + 1)
-            if ends.src != own.src and ends.dst != own.dst:
+            is_other = ends.src != own.src and ends.dst != own.dst
+            here = place.capture, place.connection
+            if is_other and _is_open_meanwhile(transfer.recording, here, (capture, row + 1)):
                 others.setdefault(ends, (capture, capture.offset + row + 1))
     if len(others) != 1:
         return ""
     ((ends, (capture, number)),) = others.items()
-    return (
-        f"Connection {number} ({ends.source} -> {ends.destination}, captured at {capture.point.name}) carried the same "
-        f"{many:,} bytes, probably for a proxy between both: explain it, too (--connection {number})."
-    )
+    other = f"Connection {number} ({ends.source} -> {ends.destination}, captured at {capture.point.name})"
+    if own.dst == ends.src or own.src == ends.dst:
+        why = f"the same {many:,} bytes, probably for a proxy between both"
+    else:
+        why = f"the same number of bytes ({many:,}) at the same time; a proxy may be between"
+    return f"{other} carried {why}: explain it, too (--connection {number})."
+
+
+def _is_open_meanwhile(recording: Recording, own: tuple[Capture, int], other: tuple[Capture, int]) -> bool:
+    """Return whether another connection was open during most of one, within the error of their clocks.
+
+    Clocks without a known relation are compared as they are.
+    """
+    begin_ns, end_ns = _open_ns(*own)
+    others_ns, error_ns, clocks = _open_ns(*other), 0.0, recording.clocks
+    if clocks is not None and own[0] is not other[0]:
+        placed = clocks.place(others_ns, *(clocks.of_point(each.point.name) for each, _ in (other, own)))
+        if not (placed.status == PlacementStatus.UNPLACED).any():
+            others_ns, error_ns = placed.time_ns, float(placed.bound_ns.max())
+    both_ns = min(end_ns, others_ns[1] + error_ns) - max(begin_ns, others_ns[0] - error_ns)
+    return bool(both_ns > MOSTLY * (end_ns - begin_ns))
+
+
+def _open_ns(capture: Capture, connection: int) -> Array:
+    """Return the times of the first and the last packet of a connection by its capture's clock: int64, ns."""
+    rows = capture.analysis.connections
+    return np.array([rows["start_ns"][connection - 1], rows["end_ns"][connection - 1]], dtype=np.int64)
 
 
 class _RadioWords(NamedTuple):

@@ -235,6 +235,18 @@ def test_a_step_of_the_captures_clock_is_no_queue_of_the_host() -> None:
     assert not own_queue(stepped).total_ns
 
 
+@pytest.mark.parametrize(
+    ("unsent", "is_queue"), [([0, 1, 1, 0], False), ([1] * 10, True), ([1, 1, 0, 1, 1, 0, 1, 1], True)]
+)
+def test_a_queue_of_the_host_is_no_matter_of_two_readings(unsent: list[int], is_queue: bool) -> None:
+    """Ten readings of the kernel with unsent data, or three bursts of them, are no chance."""
+    time = (1000 + 40 * np.arange(len(unsent))) * NS_PER_MS
+    same = {"srtt_ns": 10_000 * NS_PER_MS, "cwnd_segments": 100, "unacked_segments": 1}
+    state = {name: np.full(len(time), value) for name, value in same.items()}
+    state |= {"time_ns": time, "notsent_bytes": 10 * MSS * np.array(unsent)}
+    assert (own_queue(replace(written(), state=state)).total_ns > 0) is is_queue  # type: ignore[arg-type]
+
+
 CASES = {
     "d01": Limit.LINK, "d11": Limit.LINK, "d13": Limit.APPLICATION, "d15": Limit.LINK, "d21": Limit.LINK,
     "n107": Limit.APPLICATION, "n116": Limit.APPLICATION, "n121": Limit.APPLICATION, "n128": Limit.APPLICATION,

@@ -513,8 +513,8 @@ def test_the_connection_at_the_other_side_of_a_proxy_is_pointed_to() -> None:
     recording = read(_RECORDINGS / "4020032-proxy-slow-server" / "session")
     told = explain(recording, 1).headline.sentence
     assert told.endswith(
-        "Connection 2 (10.0.9.1:58626 -> 10.0.9.2:5001, captured at fixed) carried the same 257,379 bytes, probably "
-        "for a proxy between both: explain it, too (--connection 2)."
+        "Connection 2 (10.0.9.1:58626 -> 10.0.9.2:5001, captured at fixed) carried the same number of bytes (257,379) "
+        "at the same time; a proxy may be between: explain it, too (--connection 2)."
     )
     assert "Connection 1 (10.0.3.2:42854 -> 10.0.1.2:5001" in explain(recording, 2).headline.sentence
 

@@ -469,6 +469,8 @@ _OWN_NS, _OWN_SEGMENTS = NS_PER_MS, 1.5
 """Minimum excess of the kernel's smoothed round trip over the captured one, in ns and in segments."""
 _BRIDGED = 4.0
 """Gaps that a segment with PSH leaves between two parts of a burst: two typical ones. Not measured."""
+_FEWEST_UNSENT, _FEWEST_BURSTS = 10, 3
+"""Minimum number of readings with unsent data, or of bursts, that are no chance. Not measured."""
 _GAIN = 8
 """Weight of the smoothed round trip: a new one counts one eighth (RFC 6298)."""
 
@@ -559,7 +561,8 @@ def _delayed_bursts(seen: Observed, delay_ns: Array, blocks: Spans) -> Spans:
 def _delayed_by_kernel(seen: Observed) -> Spans:
     """Return the intervals between readings with unsent data, room in the window, and a round trip above the captured.
 
-    Only what lasts for a round trip counts. They are empty unless most readings with unsent data are such.
+    Only what lasts for a round trip counts. They are empty unless most readings with unsent data are such, and there
+    are enough of these, or of the intervals.
     """
     state, answers, sends = seen.state, seen.answers, seen.sends
     if state is None or not len(sends):
@@ -586,7 +589,10 @@ def _delayed_by_kernel(seen: Observed) -> Spans:
     time, both = state["time_ns"][read], is_own[1:] & is_own[:-1]
     own = Spans.of(time[:-1][both], time[1:][both])
     lasting = own.bridged(seen.floor_ns)
-    return own.without(own.without(lasting.where(lasting.length_ns >= seen.floor_ns)))
+    lasting = lasting.where(lasting.length_ns >= seen.floor_ns)
+    if is_unsent.sum() < _FEWEST_UNSENT and len(lasting.begin) < _FEWEST_BURSTS:
+        return Spans.none()
+    return own.without(own.without(lasting))
 
 
 def _smoothed(trips_ns: Array) -> Array:
