@@ -115,8 +115,8 @@ def test_each_end_that_is_named_beside_the_largest_limit_has_its_remedy(tmp_path
     helps = _helps_of_others(_limited(tmp_path, *rows), {(Limit.APPLICATION, False): 0.4}, frozenset())
     assert [(share, noun) for share, noun, _ in helps] == [(0.2, "the client"), (0.15, "the path's latency")]
     told = explain(read(_RECORDINGS / "3000106-small-messages-outage" / "session")).headline
-    assert "for the client (12 %): " in told.help
-    assert "for the path's latency (11 %): fewer round trips" in told.help
+    assert "For the client (12 %): " in told.help
+    assert "For the path's latency (11 %): fewer round trips" in told.help
 
 
 def test_what_a_client_waited_for_is_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
