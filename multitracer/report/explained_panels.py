@@ -51,7 +51,7 @@ def explained_panels(panels: list[Panel], diagnosis: Diagnosis, *, origin_ns: in
         bits = limited.seen.policer.rate_bytes_per_s * BITS_PER_BYTE
         words, doc = f"a policer let {rate(bits)} through", "what passed between losses (inferred)"
     elif diagnosis.transfer.speed == 1 and of_link is not None:
-        low, middle, high = (rate(each * BITS_PER_BYTE) for each in of_link)
+        low, middle, high = (rate(each * BITS_PER_BYTE) for each in of_link[:3])
         words = f"the link carried {middle if low == high else f'{low} to {high}, median {middle}'}"
         bits = of_link.high * BITS_PER_BYTE
         doc = "payload delivered while the link was full, its typical range; the line is the upper end"
