@@ -36,7 +36,11 @@ if TYPE_CHECKING:
     "-o", "--output", "folder", required=True, metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path), help="Session folder to create; must be new or empty.",
 )  # fmt: skip
-@click.option("--role", type=click.Choice([role.value for role in Role]), help="Role of this machine in the measurement. Default: mobile.")
+@click.option(
+    "--role",
+    type=click.Choice([role.value for role in Role]),
+    help="Role of this machine in the measurement. Default: mobile.",
+)
 @click.option(
     "-i", "--interface", metavar="IFACE", help='Network interface to capture on. Default: "any" (all interfaces).'
 )

@@ -223,8 +223,8 @@ def test_offload_joins_the_smaller_segments_that_pass_a_black_hole(tmp_path: Pat
     """The captured packets behind it are as large as before; none is made of full segments."""
     exchange = Exchange().opened()
     exchange.data(51, 0, count=10)
-    for at_ms in (300, 800, 1800):
-        exchange.data(at_ms, 0)
+    for again_ms in (300, 800, 1800):
+        exchange.data(again_ms, 0)
     exchange.data(3800, 0, size=passes_bytes)
     at_ms, acked = 3850.0, passes_bytes
     exchange.ack(at_ms, 0, extra=acked)

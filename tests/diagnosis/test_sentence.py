@@ -500,7 +500,9 @@ def test_the_pauses_that_took_the_time_are_counted(lengths_s: list[float], words
 def test_a_program_that_writes_slowly_makes_no_pauses() -> None:
     """A proxy that is fed at 441 kbit/s passes each piece on: no long silence is there."""
     found = explain(read(_RECORDINGS / "4020032-proxy-slow-server" / "session" / "mobile" / "tcp-0.pcap.gz"))
-    assert re.search(r"Mostly the server: it (?:wrote|seemed to write) at only 4\d\d kbit/s for 4\.3 s", found.headline.sentence)
+    assert re.search(
+        r"Mostly the server: it (?:wrote|seemed to write) at only 4\d\d kbit/s for 4\.3 s", found.headline.sentence
+    )
     assert "at only 4" in of(found, "application-limited").sentence
     thin = explain(read(_RECORDINGS / "2000038-own-program" / "session")).headline.sentence
     assert (said := re.search(r"at only ([0-9.]+) kbit/s for ([0-9.]+) s", thin))
