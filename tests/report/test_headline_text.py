@@ -141,7 +141,10 @@ def test_a_short_fade_of_the_radio_is_told() -> None:
 @pytest.mark.parametrize(
     ("recording", "words"),
     [
-        (RECORDED / "00053-outage-data" / "session", "no data arrived for 6.2 s, from 3.9 s to 10.1 s (51 % of 12.3 s, 23 % to 52 %)."),
+        (
+            RECORDED / "00053-outage-data" / "session",
+            "no data arrived for 6.2 s, from 3.9 s to 10.1 s (51 % of 12.3 s, 23 % to 52 %).",
+        ),
         (RECORDED / "00195-ecn" / "session", "for 3.2 s (at most 61 % of 5.3 s)."),
         (RECORDED / "00101-pausing-reader" / "session", "(45 % of 3.7 s, measured), the limit for 70 % in all."),
         (RECORDED / "30080-server-think" / "session", "typically 0.26 s each (84 % of 7.4 s, measured)."),
