@@ -29,11 +29,12 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from collectors._collector import Collector
-from collectors._log import Log, clock_reading
+from collectors._log import Log
 from collectors._options import header, number, parser, rate_hz, run
 from collectors._ready import Schedule, ready
 from collectors._shell import Shell, ShellEndedError
 from collectors._stop import Stop, end_with_parent
+from collectors.modem import ModemLog
 from multitracer.errors import PreflightError
 from multitracer.units import NS_PER_S
 
@@ -78,7 +79,6 @@ _PROPERTIES = "getprop | grep -E '\\[ro\\.(product\\.(manufacturer|model)|build\
 _CLOCK_ROUNDS = 5
 _EVENT_ROUNDS = 10
 """Rounds between two looks whether logcat still runs."""
-_CLOCK_NS = NS_PER_S * 9 // 10
 _LOOK_NS = 2 * NS_PER_S
 """Time between two searches for a phone that is not there: each starts a process."""
 _ADB_S = 10.0
@@ -178,22 +178,14 @@ def without_earlier_events(registry: bytes) -> bytes:
     return b"".join(wanted)
 
 
-class AndroidLog:
+class AndroidLog(ModemLog):
     """The log of one run: answers, events, gaps, and the clocks."""
 
     def __init__(self, log: Log) -> None:
-        self._log = log
-        self.reads = 0
-        self.missed = 0
-        self._clock_ns = 0
-        self._answered_ns = 0
+        super().__init__(log)
         self._before: dict[str, tuple[int, bytes | None]] = {}
 
-    def record(self, kind: str, **fields: object) -> None:
-        """Write one record."""
-        self._log.record(kind=kind, **fields)
-
-    def answer(self, name: str, answer: Answer) -> None:
+    def store(self, name: str, answer: Answer) -> None:
         """Write an answer, or that it is the same as before."""
         raw = without_earlier_events(answer.raw) if name == "registry" else answer.raw
         last, before = self._before.get(name, (0, None))
@@ -204,23 +196,11 @@ class AndroidLog:
         self._answered_ns = answer.answered_ns
         more = {"lost_bytes": answer.lost_bytes} if answer.lost_bytes else {}
         stamps = {"asked_ns": answer.asked_ns, "answered_ns": answer.answered_ns}
-        self._log.record(kind="answer", of=name, **stamps, status=answer.status, **text, **more)
+        self.record("answer", of=name, **stamps, status=answer.status, **text, **more)
 
     def forget(self) -> None:
         """Write the next answers in full: another phone may give them."""
         self._before = {name: (last, None) for name, (last, _) in self._before.items()}
-
-    def miss(self, count: int, *, since_ns: float, why: str) -> None:
-        """Write a record on rounds that had no answer."""
-        self.missed += count
-        since = max(round(since_ns), self._answered_ns)
-        self._log.record(kind="missed", count=count, since_ns=since, until_ns=time.monotonic_ns(), why=why)
-
-    def clock(self, *, at_once: bool = False) -> None:
-        """Write both clocks of this host, once a second."""
-        if at_once or time.monotonic_ns() >= self._clock_ns:
-            self._clock_ns = time.monotonic_ns() + _CLOCK_NS
-            self._log.record(kind="clock", **clock_reading(), reads=self.reads, missed=self.missed)
 
 
 class Events:
@@ -334,7 +314,7 @@ class AndroidPhone:
 
     def _ask(self, shell: Shell, question: Question) -> None:
         answer = shell.ask(question.command, timeout_s=self._timeout_s)
-        self._log.answer(question.name, answer)
+        self._log.store(question.name, answer)
         if question.name == "power":
             self._is_asleep = b"mWakefulness=Awake" not in answer.raw and b"mWakefulness=" in answer.raw
 
@@ -397,7 +377,7 @@ class AndroidPhone:
 
 
 def record(phone: AndroidPhone, log: AndroidLog, stop: Stop, *, hz: float) -> None:
-    """Ask the phone at the times of the schedule, until `stop` ends the run."""
+    """Ask the phone at the times of the schedule, until `stop` ends the run; a last round without an answer counts."""
     schedule = Schedule(hz=hz, poisson=False, start_ns=time.monotonic_ns())
     stop.on_set = partial(log.clock, at_once=True)
     while phone.listen(math.ceil(schedule.due_ns)):

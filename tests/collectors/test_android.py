@@ -262,8 +262,10 @@ def test_capture_records_two_phones_and_relates_their_clocks(tools: Tools, tmp_p
     folder = tmp_path / "drive"
     with plugged(tools) as one, plugged(second) as other:
         phones = ("--phone", one.serial, "--phone", other.serial)
-        capture = ("capture", "-o", folder, *phones, "--with", "android", "--with", "host_clock", "--duration", "8")
-        program(*capture, "--plain", env={**ENVIRONMENT, **os.environ})
+        wait = "for n in 1 2; do until grep -q registry mobile/android-$n-0.jsonl; do sleep 0.1; done; done"
+        capture = ("capture", "-o", folder, *phones, "--with", "android", "--with", "host_clock", "--ready", "30")
+        environment = {**ENVIRONMENT, **os.environ}
+        program(*capture, "--plain", "--", "sh", "-c", f"cd {folder}; {wait}", env=environment)
     session = mt.open(folder)
     assert {-65.0, -117.0} <= set(session.radio["rsrp_dbm"].dropna())
     edges = session.align().edges
