@@ -21,7 +21,8 @@ import math
 import socket
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from collectors._collector import Collector
 from collectors._log import Log
@@ -33,6 +34,7 @@ from multitracer.errors import PreflightError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import ModuleType
 
 TARGET = "192.168.100.1:9200"
 """Address of the dish, the same in each network behind it."""
@@ -41,6 +43,8 @@ _CHECK_S = 2.0
 _LISTS = ("pop_ping_drop_rate", "pop_ping_latency_ms", "downlink_throughput_bps", "uplink_throughput_bps")
 _MOST_OUTAGES = 1000
 _LONGEST_WHY = 60
+_FIELDS, _CAUSE = attrgetter("DESCRIPTOR.fields_by_name"), attrgetter("cause")
+"""Of an outage, whose message the dish describes itself."""
 
 
 class Dish:
@@ -57,7 +61,7 @@ class Dish:
     def __init__(self, target: str, *, log: ModemLog, stop: Stop) -> None:
         import starlink_grpc  # noqa: PLC0415  # of the extra `starlink`
 
-        self._grpc: Any = starlink_grpc
+        self._grpc: ModuleType = starlink_grpc
         self._grpc.REQUEST_TIMEOUT = _TIMEOUT_S
         self._context = starlink_grpc.ChannelContext(target=target)
         self._log = log
@@ -117,9 +121,9 @@ class Dish:
         self._outages = set(durations)
 
 
-def _cause(outage: Any) -> str:
+def _cause(outage: object) -> str:
     try:
-        return str(outage.DESCRIPTOR.fields_by_name["cause"].enum_type.values_by_number[outage.cause].name)
+        return str(_FIELDS(outage)["cause"].enum_type.values_by_number[_CAUSE(outage)].name)
     except (AttributeError, KeyError):
         return "UNKNOWN"
 

@@ -135,11 +135,13 @@ PHONE_STATE = Schema(
             "wakefulness", "U16", "Awake, Asleep, Dreaming or Dozing; asleep, Android updates no level of the radio"
         ),
         Column("wifi", "U16", "connected, disconnected or disabled"),
-        *_reals(("battery_celsius", "temperature of the battery", "degrees Celsius")),
+        *_reals(
+            ("battery_celsius", "temperature of the battery", "degrees Celsius"),
+            ("wifi_rssi_dbm", "received power of the access point", "dBm"),
+        ),
         *_numbers(
             ("battery_percent", "charge of the battery", "%"),
             ("charging", "1 on a charger, 0 on battery", ""),
-            ("wifi_rssi_dbm", "received power of the access point", "dBm"),
             ("wifi_rx_bps", "rate of the link to the phone", "bit/s"),
             ("wifi_tx_bps", "rate of the link from the phone", "bit/s"),
             ("wifi_frequency_hz", "frequency of the channel", "Hz"),

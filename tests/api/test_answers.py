@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,21 +65,6 @@ def test_a_second_answer_is_the_same_and_a_figure_is_new(call: mt.Session) -> No
     one["TcpSnd_data"]["value"] = 0
     assert other["TcpSnd_data"]["value"].max() > 0, "what a user does to a frame stays his own"
     assert call.series()["TcpSnd_data"]["value"].max() > 0
-
-
-@pytest.mark.realtime
-def test_a_second_answer_comes_at_once(call: mt.Session) -> None:
-    """In processor time, the least of three: others on the machine count little."""
-    for answer, most_s in (
-        (call.series, 0.05), (call.phases, 0.05), (call.diagnose, 0.05), (call.stacked, 0.3),
-    ):  # fmt: skip
-        answer()
-        took_s = []
-        for _ in range(3):
-            begin_s = time.process_time()
-            answer()
-            took_s.append(time.process_time() - begin_s)
-        assert min(took_s) < most_s, answer
 
 
 def test_a_stretch_is_as_if_nothing_else_had_been_recorded(sample_session: Path) -> None:

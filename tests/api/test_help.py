@@ -6,7 +6,6 @@ import ast
 import inspect
 import pydoc
 import rlcompleter
-import time
 from typing import Any
 
 import pytest
@@ -67,13 +66,11 @@ def test_what_a_diagnosis_has_is_summarized() -> None:
 def test_completion_lists_all_names_and_computes_none() -> None:
     """It took 20 s of a drive, whose every table was computed to learn whether it can be called."""
     session = mt.open(SAMPLES / "rehearsed-drive")
-    begin = time.process_time()
     assert completed("mt.", mt=mt) >= {f"mt.{name}" for name in NAMES}
     assert completed("session.", session=session) >= {f"session.{name}" for kind, name in MEMBERS if kind is mt.Session}
     assert completed("session.sec", session=session) == {"session.seconds"}
     assert completed("mt.SegmentKind.RE", mt=mt) == {"mt.SegmentKind.RETRANSMISSION"}
     assert not {"segments", "radio", "stretches"} & set(session.__dict__)
-    assert time.process_time() - begin < 2
 
 
 def completed(text: str, **names: object) -> set[str]:

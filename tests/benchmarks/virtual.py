@@ -20,6 +20,7 @@ from multitracer.lab.channel.switched import SwitchedConfig
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
 from tests.benchmarks import goals
+from tests.lab.rig.virtual import link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,6 +34,14 @@ LEAST_FAST, LEAST_SLOW = 40, 1_000
 """Times as fast as the link: at 2 Mbit/s, and at 9.6 kbit/s (issue 20)."""
 LEAST_CALL = 300
 """Of a data call, where the 100 frames of a second have their price (ours)."""
+MOST_SESSION_S, MOST_SECTOR_S, MOST_FLOWS_S, MOST_CELL_S = 2.0, 3.0, 3.0, 6.0
+"""For 230 kB over a data call, a minute of a sector, 450 s of three WTCP flows, and six minutes of 30 mobiles:
+who varies a number makes hundreds of such runs (ours)."""
+_CELL = 'limit_s = 360\n[tcp]\nmtu_bytes = 500\n[link]\nkind = "cdpd"\nmobiles = 30\n' + "".join(
+    f'[[traffic]]\nhost = "mobile-{k}"\nbytes = 10_000_000\ndirection = "{{direction}}"\nstart_s = {k}\n'
+    'transport = "{transport}"\n'
+    for k in range(1, 31)
+)
 _SLOW_BITS_PER_S = 9_600
 _SLOW_S = 600.0
 
@@ -52,6 +61,24 @@ def virtual_time(_: object = None, *, runs: int) -> Iterator[goals.Row]:
     yield _factor("9.6 kbit/s by packets", "ray-1, always up", slow, LEAST_SLOW, runs=runs)
     call = load_scenario("clean-bulk")
     yield _factor("9.6 kbit/s by frames", "clean-bulk", call, LEAST_CALL, runs=runs)
+    yield from _shared_links(runs=runs)
+
+
+def _shared_links(*, runs: int) -> Iterator[goals.Row]:
+    """CPU time of the runs that are longest to wait for: a session, a sector, flows beside each other, a full cell."""
+    what = "`testbed run --virtual`, CPU"
+    session_s = _recorded_s(load_scenario("fig5-typical"), runs=runs)
+    yield _row(what, "fig5-typical, 230 kB", session_s, MOST_SESSION_S)
+    sector = load_scenario("cdma2000-sector")
+    minute = replace(sector, traffic=tuple(replace(each, bytes=5_000_000) for each in sector.traffic), limit_s=60)
+    yield _row(what, "cdma2000-sector, 60 s", _recorded_s(minute, runs=runs), MOST_SECTOR_S)
+    for transport in ("wtcp", "newreno"):
+        flows = load_scenario("wtcp-fig5").with_transport(transport)
+        yield _row(what, f"wtcp-fig5, {transport}", _recorded_s(flows, runs=runs), MOST_FLOWS_S)
+    for transport, direction in (("wtcp", "up"), ("newreno", "up"), ("newreno", "down")):
+        cell = link(_CELL.format(transport=transport, direction=direction))
+        cost_s = _recorded_s(cell, runs=runs)
+        yield _row(what, f"30 mobiles for 360 s, {transport} {direction}", cost_s, MOST_CELL_S)
 
 
 def _row(what: str, on: str, seconds: float, at_most: float) -> goals.Row:

@@ -32,7 +32,7 @@ def test_broken_captures_are_read_or_refused() -> None:
     first_seed = time.time_ns() // 1000 if SECONDS > 5 else 1
     tried, failed = fuzz(SECONDS, first_seed=first_seed, known=known)
     sys.stdout.write(f"{tried} inputs from seed {first_seed} on, {len(failed)} failed\n")
-    assert tried > 50
+    assert tried > 10, "a slow machine tries some 30 in these seconds"
     assert not failed, f"seeds {failed[:10]}: see out/fuzz"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from math import hypot, log10, pi, sqrt
 from random import Random
 from typing import Any
@@ -262,14 +261,3 @@ def test_a_wrong_number_is_refused(make: Any, says: str) -> None:
     with pytest.raises(LocalProtocolError) as refused:
         make()
     assert says in str(refused.value)
-
-
-@pytest.mark.realtime
-def test_twenty_seconds_at_one_millisecond_take_less_than_a_fifth_of_a_second() -> None:
-    config = away(0, x_m=145, road=RoadConfig(shortest_m=2, longest_m=5.6))
-    times_s = []
-    for seed in range(3):
-        begin_s = time.process_time()
-        assert len(power(config, seed)) == 20_000
-        times_s.append(time.process_time() - begin_s)
-    assert min(times_s) < 0.2

@@ -7,7 +7,6 @@ import hashlib
 import json
 import subprocess
 import sys
-import time
 import zlib
 from collections import Counter
 from dataclasses import replace
@@ -137,17 +136,6 @@ def test_a_run_that_is_interrupted_leaves_all_that_it_saw(tmp_path: Path, monkey
 
 
 @pytest.mark.slow
-def test_a_session_of_230_kb_costs_less_than_two_seconds(tmp_path: Path) -> None:
-    scenario = load_scenario("fig5-typical")
-    assert scenario.traffic[0].bytes == 230_000
-    costs = []
-    for number in range(2):
-        begin_ns = time.process_time_ns()
-        record_virtual(scenario, tmp_path / str(number))
-        costs.append((time.process_time_ns() - begin_ns) / 1e9)
-    assert min(costs) < 2
-
-
 @pytest.mark.skipif(which("tshark") is None, reason="needs tshark")
 @pytest.mark.parametrize("log", sorted(name for name in LOGS if name.endswith(("pcap", "pcapng"))))
 def test_tshark_opens_every_capture_without_a_malformed_frame(folder: Path, log: str) -> None:
