@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-PATIENCE_S = 20.0
+PATIENCE_S = 90.0
 
 
 class Fake:

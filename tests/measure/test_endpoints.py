@@ -31,7 +31,7 @@ class _Working(Protocol):
 
 
 _End: TypeAlias = "tuple[_Working, list[Event]]"
-PATIENCE_S = 60.0
+PATIENCE_S = 90.0
 LIFETIME_NS = 60 * NS_PER_S
 QUICK = CentaurusConfig(watchdog_ns=NS_PER_S // 2, probe_ns=NS_PER_S // 4, visit_ns=NS_PER_S // 100)
 

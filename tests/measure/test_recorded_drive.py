@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tests.netns import Namespaces
 
 pytestmark = pytest.mark.realtime
-PATIENCE_S = 40.0
+PATIENCE_S = 90.0
 JOURNEY = ("--journey", "1")
 
 
@@ -169,14 +169,16 @@ def test_a_modem_that_dies_in_the_middle_leaves_its_reason(tmp_path: Path) -> No
     """The transactions go on; those after it have no value, and say why."""
     folder = tmp_path / "drive"
     with serving("tcp", "-o", str(tmp_path / "served")) as server, devices(tmp_path / "ports") as (ports, played):
-        argv = [*_plan("tcp", server, folder, 4_000), *ports]
+        argv = [*_plan("tcp", server, folder, 100_000), *ports]
         with _started(argv) as child:
             _until(lambda: len(_lines(folder)) > 200)
             played.do("unplug")
+            time.sleep(2 * MOST_AGE_S)
+            enough = len(_lines(folder)) + 250
+            _until(lambda: len(_lines(folder)) > enough)
+            child.send_signal(signal.SIGINT)
             child.communicate(timeout=PATIENCE_S)
-        assert child.returncode == 0
     table = _table(folder)
-    assert len(table) == 8_000
     assert set(table["outcome"]) == {"ok"}
     known = np.isfinite(table["rssi_dbm"])
     first = int(known.argmax())  # a busy machine starts the modem late

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-PATIENCE_S = 60.0
+PATIENCE_S = 90.0
 
 
 @contextlib.contextmanager

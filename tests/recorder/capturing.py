@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-PATIENCE_S = 40.0
+PATIENCE_S = 90.0
 
 
 def command(folder: Path, *options: object) -> list[str]:
