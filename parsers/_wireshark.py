@@ -6,6 +6,8 @@ It drives tshark through pyshark, at some hundred packets a second; use it to lo
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 _TUNNELS = ("gtp", "vxlan", "geneve", "gre", "l2tp", "teredo")
 """Wireshark's names of the tunnels that --no-decap leaves closed; IP in IP is no protocol of its own there."""
+_OPEN: set[int] = set()
+"""Identities of the dissections that run: they share an event loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,7 @@ def dissect(
     capture = pyshark.FileCapture(
         absolute, display_filter=display_filter, keep_packets=False, custom_parameters=options or None
     )
+    _OPEN.add(id(capture))
     started: list[Any] = []
     try:
         before = 0
@@ -104,7 +109,10 @@ def dissect(
 
 
 def _end(capture: Any, started: list[Any]) -> None:
-    """End tshark, and close its pipes, which pyshark leaves to the garbage collector."""
+    """End tshark, and close what pyshark leaves open: its pipes, and the signal handler of its event loop.
+
+    With that handler each process that ends later writes to a pipe that nobody reads, until it is full.
+    """
     import asyncio  # noqa: PLC0415  # 30 ms; pyshark has imported it
 
     with suppress(_pyshark().capture.capture.TSharkCrashException):  # it was told, or nobody reads on
@@ -112,6 +120,9 @@ def _end(capture: Any, started: list[Any]) -> None:
     for process in started:
         process._transport.close()
     capture.eventloop.run_until_complete(asyncio.sleep(0))
+    _OPEN.discard(id(capture))
+    if os.name == "posix" and not _OPEN and threading.current_thread() is threading.main_thread():
+        capture.eventloop.remove_signal_handler(signal.SIGCHLD)
 
 
 def _pyshark() -> Any:

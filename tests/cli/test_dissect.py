@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import shutil
+import signal
 import warnings
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,17 @@ def test_the_pipes_of_tshark_are_closed_though_it_had_more_to_say(stopped: bool)
         del packets
         gc.collect()
     assert [each.message for each in told if each.category is ResourceWarning] == []
+
+
+def test_no_signal_handler_stays_behind(capture: Path) -> None:
+    """With one that stays, each later child of a notebook writes to a pipe that nobody reads."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        first, second = dissect(capture), dissect(capture)
+        assert [next(first).frame, next(second).frame] == [1, 1]
+        first.close()
+        assert [packet.frame for packet in second] == [2]
+    assert signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL
 
 
 def test_dissect_shows_the_stack_and_fields_that_wireshark_sees(capture: Path) -> None:

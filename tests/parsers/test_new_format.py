@@ -120,7 +120,7 @@ def test_a_misspelt_name_of_a_plug_in_is_said_once_with_the_right_one(
 ) -> None:
     modules = {"acme": _FORMAT.format(name=name, argument=argument)}
     environment = install(tmp_path / "site", "acme", f"[{group}]\nacme = {value}\n", modules)
-    command = [sys.executable, "-m", "multitracer", "inspect", str(ROOT / "sample_traces" / "typical-1450k")]
+    command = [sys.executable, "-m", "multitracer", "inspect", str(ROOT / "sample_traces" / "load")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stderr.count("the plug-in is not used") == 1
     assert why in " ".join(done.stderr.split())
@@ -129,7 +129,7 @@ def test_a_misspelt_name_of_a_plug_in_is_said_once_with_the_right_one(
 @pytest.mark.slow
 def test_a_group_of_another_package_is_not_ours(tmp_path: Path) -> None:
     environment = install(tmp_path / "site", "acme", "[multitrack.effects]\nacme = acme\n", {"acme": ""})
-    command = [sys.executable, "-m", "multitracer", "inspect", str(ROOT / "sample_traces" / "typical-1450k")]
+    command = [sys.executable, "-m", "multitracer", "inspect", str(ROOT / "sample_traces" / "load")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert "plug-in" not in done.stderr
 
