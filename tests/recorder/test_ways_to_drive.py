@@ -1,0 +1,175 @@
+"""The pages on ways to drive: their commands run as they stand there, with a fake device in place of the real one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import multitracer as mt
+from tests.cli.program import COMMAND, ENVIRONMENT
+from tests.collectors.rehearsal import device
+from tests.conftest import ROOT
+from tests.netns import namespaces
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+pytestmark = [pytest.mark.realtime, pytest.mark.root]
+
+PAGES = ROOT / "docs" / "drives"
+_FENCE = re.compile(r"^```sh drive ?(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_TRAFFIC = """
+import pathlib, socket, sys, time
+server = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(server.getsockname())
+taken, _ = server.accept()
+end = time.monotonic() + 60
+while time.monotonic() < end and not all(any(pathlib.Path().glob(f"drive/**/{log}")) for log in sys.argv[1:]):
+    time.sleep(0.1)
+for _ in range(30):
+    taken.sendall(bytes(20_000))
+    client.recv(20_000, socket.MSG_WAITALL)
+    time.sleep(0.1)
+"""
+_TAKE = """
+import socket
+with socket.create_server(("", 5001)) as server:
+    taken, _ = server.accept()
+with taken:
+    while taken.recv(65_536):
+        pass
+"""
+_SEND = """
+import socket, time
+for _ in range(300):
+    try:
+        client = socket.create_connection(("10.78.0.2", 5001))
+        break
+    except OSError:
+        time.sleep(0.1)
+with client:
+    for _ in range(30):
+        client.sendall(bytes(3_000))
+        time.sleep(0.1)
+"""
+
+
+def blocks(page: str) -> list[tuple[str, list[list[str]]]]:
+    """Return the commands of a page's fences, each with the host that runs it."""
+    text = (PAGES / page).read_text("utf-8")
+    return [(host, [shlex.split(line) for line in lines.splitlines()]) for host, lines in _FENCE.findall(text)]
+
+
+def run(words: list[str], folder: Path, environment: Mapping[str, str] | None = None, *more: str) -> str:
+    assert words[0] == "multitracer"
+    done = subprocess.run(
+        [*COMMAND, *words[1:], *more], cwd=folder, env={**ENVIRONMENT, **(environment or {})},
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def drive(page: str, folder: Path, fakes: Mapping[str, str], *logs: str, **environment: str) -> mt.Session:
+    """Drive as a page says, with traffic over the loopback once each log is there; read it as the page says."""
+    (_, (record,)), *reading = blocks(page)
+    words = [{"wwan0": "lo", "eth0": "lo", "usb0": "lo", **fakes}.get(word, word) for word in record]
+    assert set(fakes) <= set(record), "the page names other devices"
+    traffic = ("--plain", "--ready", "20", "--", sys.executable, "-c", _TRAFFIC, *logs)
+    run(words, folder, environment, *traffic)
+    for _, commands in reading:
+        for command in commands:
+            run(command, folder)
+    assert (folder / "drive.html").stat().st_size > 100_000
+    return mt.open(folder / "drive")
+
+
+def _is_within(session: mt.Session, ahead_ns: int) -> bool:
+    """Whether the other clock is ahead by so much, within the stated error."""
+    edges = session.align().edges
+    found = edges[edges["method"] == "remote clock between two readings"]
+    assert len(found) == 1
+    return bool(((found["offset_ns"] + ahead_ns).abs() <= found["uncertainty_ns"]).all())
+
+
+def test_a_laptop_with_a_modem(tmp_path: Path) -> None:
+    ports = {"/dev/ttyUSB2": str(tmp_path / "modem"), "/dev/ttyACM0": str(tmp_path / "gps")}
+    with device("modem", tmp_path / "modem", "--profile", "quectel"), device("gps", tmp_path / "gps"):
+        session = drive("modem.md", tmp_path, ports, "radio-0.jsonl", "gps-0.jsonl")
+    assert session.radio["rsrp_dbm"].notna().any()
+    assert session.position["lat_deg"].notna().any()
+
+
+@pytest.mark.skipif(shutil.which("adb") is None, reason="needs adb")
+def test_a_phone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.collectors import test_android
+
+    monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", str(20_000 + os.getpid() % 20_000))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    test_android.adb("start-server")
+    names = {name: os.environ[name] for name in ("ANDROID_ADB_SERVER_PORT", "HOME")}
+    try:
+        with test_android.plugged(test_android.Tools(tmp_path / "tools")):
+            session = drive("phone.md", tmp_path, {}, "android-0.jsonl", **names)
+    finally:
+        test_android.adb("kill-server")
+    assert -65.0 in session.radio["rsrp_dbm"].tolist()
+    assert _is_within(session, test_android.CLOCK_AHEAD_NS)
+
+
+def test_a_router(tmp_path: Path) -> None:
+    from tests.collectors.test_remote import AHEAD_NS, Router
+
+    home = tmp_path / "router"
+    (home / "bin").mkdir(mode=0o700, parents=True)
+    router = Router(home)
+    (home / "bin" / "ssh").symlink_to(router.ssh)
+    router.plug()
+    try:
+        fakes = {"root@192.168.1.1": "root@127.0.0.1:openwrt"}
+        session = drive("router.md", tmp_path, fakes, "remote-0.jsonl", PATH=f"{home}/bin:{os.environ['PATH']}")
+    finally:
+        router.unplug()
+    assert set(session.radio["rsrp_dbm"].dropna()) == {-93.0}
+    assert _is_within(session, AHEAD_NS)
+
+
+def test_a_dish(tmp_path: Path) -> None:
+    pytest.importorskip("starlink_grpc", reason="the extra starlink is not installed")
+    pytest.importorskip("grpc_reflection", reason="grpcio-reflection is not installed")
+    from tests.collectors.dish import FakeDish
+
+    dish = FakeDish()
+    dish.samples = [(30.0, 0.0, 5e7, 3e6)] * 20
+    try:
+        session = drive("dish.md", tmp_path, {"any": f"127.0.0.1:{dish.port}"}, "starlink-0.jsonl")
+    finally:
+        dish.stop()
+    assert session.table("radio", "dish")["downlink_bps"].dropna().unique().tolist() == [5e7]
+
+
+def test_two_cars(tmp_path: Path) -> None:
+    first, second, after = blocks("two_cars.md")
+    with namespaces("mobile", "fixed") as hosts:
+        hosts.join("mobile", "fixed", network="10.78.0")
+        children = []
+        for (host, (words,)), other, body in ((second, "mobile", _TAKE), (first, "fixed", _SEND)):
+            options = [{"wwan0": f"to-{other}", "eth0": f"to-{other}"}.get(word, word) for word in words[1:]]
+            argv = [*COMMAND, *options, "--plain", "--clap-every", "1", "--", sys.executable, "-c", body]
+            children.append(hosts.start(host, *argv, cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE))
+        for child in reversed(children):
+            child.communicate(timeout=90)
+            assert child.returncode == 0
+    for command in after[1]:
+        run(command, tmp_path)
+    session = mt.open(tmp_path / "drive")
+    assert set(session.connections["host"]) == {"mobile", "fixed"}
+    assert "clapperboard" in set(session.align().edges["method"])
