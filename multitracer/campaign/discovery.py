@@ -230,6 +230,10 @@ class _Search:
             self._passed_over.append(f"{portable(folder)}: cannot read this folder: {error}")
             return
         if any(entry.name == SNAPSHOTS and entry.is_dir() for entry in entries):
+            if depth == 0:
+                self._passed_over.append(
+                    f"{portable(folder)}: a campaign is not searched; name the folders of its sessions"
+                )
             return
         files = (entry.name for entry in entries if entry.is_file() and entry.path not in logs)
         self._passed_over += no_captures(portable(folder), files)

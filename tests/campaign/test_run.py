@@ -235,6 +235,10 @@ def test_a_campaign_among_its_inputs_is_passed_over(drives: Path) -> None:
     place = drives / "campaign"
     run([str(drives)], place)
     assert run([str(drives)], place).unchanged == 4
+    named = run([str(place)], drives / "another")
+    assert (named.sessions, named.passed_over) == (
+        0, [f"{place}: a campaign is not searched; name the folders of its sessions"]
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
