@@ -11,7 +11,7 @@ The log is JSON lines, times are those of this host's CLOCK_MONOTONIC. First a h
 - `phone`: opened or lost, its serial number, and what the phone says of itself,
 - `answer`: what was asked (`of`), the two stamps around the answer, and its text `raw`; of the registry without
   Android's log of earlier events and without callers' numbers. `same` instead of `raw` names the `number` of an
-  earlier answer with the same text,
+  earlier answer with the same text. What is `shown` of registry and location is for people; readers decode `raw` again,
 - `event`: a line of logcat, with the time at which this host read it; the line begins with the phone's time,
 - `remote_clock`: the phone's CLOCK_REALTIME between two readings of this host's clock,
 - `missed`: a round without an answer, and why; `clock`, each second, and `end`.
@@ -36,11 +36,12 @@ from collectors._shell import Shell, ShellEndedError
 from collectors._stop import Stop, end_with_parent
 from collectors.modem import ModemLog
 from multitracer.errors import PreflightError
+from multitracer.protocols.modem.android import location_of, serving_of
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from collectors._shell import Answer
 
@@ -178,6 +179,16 @@ def without_earlier_events(registry: bytes) -> bytes:
     return b"".join(wanted)
 
 
+def _place(raw: str) -> dict[str, object]:
+    """Return the phone's newest location for people; empty if it has none."""
+    location = location_of(raw)
+    return dict(location.values) if location else {}
+
+
+_SHOWN: dict[str, Callable[[str], object]] = {"registry": serving_of, "location": _place}
+"""What is shown of an answer, by its name."""
+
+
 class AndroidLog(ModemLog):
     """The log of one run: answers, events, gaps, and the clocks."""
 
@@ -194,7 +205,9 @@ class AndroidLog(ModemLog):
             text = {"number": last + 1, "raw": raw.decode("utf-8", "replace")}
             self._before[name] = last + 1, raw
         self._answered_ns = answer.answered_ns
-        more = {"lost_bytes": answer.lost_bytes} if answer.lost_bytes else {}
+        more: dict[str, object] = {"lost_bytes": answer.lost_bytes} if answer.lost_bytes else {}
+        if answer.status == 0 and name in _SHOWN:
+            more["shown"] = _SHOWN[name](raw.decode("utf-8", "replace"))
         stamps = {"asked_ns": answer.asked_ns, "answered_ns": answer.answered_ns}
         self.record("answer", of=name, **stamps, status=answer.status, **text, **more)
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
+from multitracer.protocols.modem.android import location_of
 from multitracer.schemas.radio import APP_BYTES, PHONE_EVENTS, PHONE_STATE, POSITION
-from multitracer.units import NS_PER_MS, NS_PER_S
 from parsers._format import Format, Match
 from parsers._text.collector_log import CollectorLog, Nowhere, RemoteClocks, Sparse, header_of, is_time
 from parsers._text.lines import LogLines
@@ -32,13 +32,6 @@ _LONGEST_RAW = 1 << 20
 _MOST_SAID = 200
 _MOST_PHONES = 1000
 _MOST_APPS = 10_000
-_OLDEST_FIX_NS = 10 * NS_PER_S
-"""A location older than this is that of another place; it is the last one that any program of the phone asked for."""
-_UPTIME = re.compile(r"(\d{1,9})\.(\d{1,9}) \d")
-_LOCATION = re.compile(r"Location\[(gps|fused) (-?\d{1,2}\.\d{1,9}),(-?\d{1,3}\.\d{1,9})([^\]]{0,300})")
-_ELAPSED = re.compile(r"\bet=\+?(?:(\d{1,4})d)?(?:(\d{1,2})h)?(?:(\d{1,2})m)?(?:(\d{1,2})s)?(?:(\d{1,3})ms)?(?= |$)")
-_FIELD = re.compile(r"\b(hAcc|acc|alt|vel|bear)=(-?\d{1,6}(?:\.\d{1,20})?(?:E-?\d{1,3})?)(?= |$)")
-_OF_LOCATION = {"hAcc": "error_m", "acc": "error_m", "alt": "altitude_m", "vel": "speed_mps", "bear": "heading_deg"}
 _BATTERY = re.compile(r"^\s*(AC powered|USB powered|Wireless powered|level|temperature): (true|false|-?\d{1,6})$", re.M)
 _AWAKE = re.compile(r"\bmWakefulness=(\w{1,16})")
 _WIFI = re.compile(r"\b(RSSI|Rx Link speed|Tx Link speed|Link speed|Frequency): (-?\d{1,6})(?:Mbps|MHz)?")
@@ -55,7 +48,6 @@ _FULL = 100
 _EVENT = re.compile(r"\s*(\d{9,10})\.(\d{3,9})\s+\d+\s+\d+ [VDIWEF] (\w{1,48})\s*: (.{0,200})")
 _APP = re.compile(r"^ *(\d{1,10}) (\d{1,18}) (\d{1,18}) (\d{1,18}) (\d{1,18}) *$", re.M)
 _PACKAGE = re.compile(r"^package:([\w.]{1,128}) uid:(\d{1,10})", re.M)
-_UNITS_NS = (86_400 * NS_PER_S, 3600 * NS_PER_S, 60 * NS_PER_S, NS_PER_S, NS_PER_MS)
 
 
 class _Log(CollectorLog):
@@ -116,21 +108,12 @@ class _Log(CollectorLog):
 
     def _location(self, raw: str, stamps: Document) -> None:
         """Store the newest location, if it is a new one."""
-        uptime = _UPTIME.match(raw)
-        boot_ns = decimal_ns(uptime[1], uptime[2]) if uptime else None
-        fixes = [(_elapsed_ns(match[4]), match) for match in _LOCATION.finditer(raw)]
-        known = [(ns, match) for ns, match in fixes if ns is not None]
-        if boot_ns is None or not known:
+        location = location_of(raw)
+        if location is None or location.fix_ns <= self._fix_ns:
             return
-        fix_ns, match = max(known, key=lambda fix: (fix[0], fix[1][1] == "gps"))
-        age_ns = boot_ns - fix_ns
-        if fix_ns <= self._fix_ns or not -NS_PER_S < age_ns < _OLDEST_FIX_NS:
-            return
-        self._fix_ns = fix_ns
-        fields = {_OF_LOCATION[name]: decimal_of(value) for name, value in _FIELD.findall(match[4])}
-        place = {"lat_deg": decimal_of(match[2]), "lon_deg": decimal_of(match[3])}
-        row = {"time_ns": _middle(stamps) - max(age_ns, 0), "line": stamps["line"], "source": match[1]}
-        self.positions.append({**row, **self.nowhere.drop({**place, **fields}), "fix": 1})
+        self._fix_ns = location.fix_ns
+        row = {"time_ns": _middle(stamps) - max(location.age_ns, 0), "line": stamps["line"], "source": location.source}
+        self.positions.append({**row, **self.nowhere.drop(location.values), "fix": 1})
 
     def _power(self, raw: str, stamps: Document) -> None:
         if awake := _AWAKE.search(raw):
@@ -226,14 +209,6 @@ class _Log(CollectorLog):
 
 def _middle(stamps: Document) -> int:
     return int(stamps["asked_ns"] + (stamps["answered_ns"] - stamps["asked_ns"]) // 2)
-
-
-def _elapsed_ns(text: str) -> int | None:
-    """Return the time since the phone's boot of a location, as Android's TimeUtils.formatDuration writes it."""
-    elapsed = _ELAPSED.search(text)
-    if elapsed is None or not any(elapsed.groups()):
-        return None
-    return sum(int(number or 0) * unit for number, unit in zip(elapsed.groups(), _UNITS_NS, strict=True))
 
 
 def sniff(head: bytes) -> Match:

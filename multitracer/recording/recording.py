@@ -14,16 +14,18 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 import parsers
+from multitracer.captured import GSMTAP
 from multitracer.endpoints import host_port
 from multitracer.errors import InputError, PreflightError
-from multitracer.logs import ParsedLog
+from multitracer.logs import HostLog, ParsedLog
 from multitracer.recording.capture import Capture
-from multitracer.recording.inputs import UNREADABLE, Inputs
+from multitracer.recording.inputs import STANDARD_INPUT, UNREADABLE, Inputs
 from multitracer.recording.window import EVERYTHING, within_both
-from multitracer.words import count, portable
+from multitracer.units import NOT_A_TIME, NS_PER_S
+from multitracer.words import count, moment, portable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from multitracer.analysis import Analysis
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from multitracer.captured import SourceFile
     from multitracer.clock.session_clock import Clocks
     from multitracer.errors import MultiTracerError
-    from multitracer.logs import HostLog, Point
+    from multitracer.logs import Point
     from multitracer.manifest import Manifest
     from multitracer.recording.hosts import HostLogs
     from multitracer.recording.radio_context import RadioContext
@@ -181,16 +183,12 @@ class Recording:
                     continue
                 if isinstance(parsed, dict):
                     self.notes += _losses(log, parsed)
-                    from multitracer.recording.far_apart import far_apart  # noqa: PLC0415  # it needs NumPy
-
                     files = [file for capture in self.captures for file in capture.tables.files]
-                    if sentence := far_apart(parsed, files):
+                    if sentence := _far_apart(parsed, files):
                         self.notes.append(f"{log.path}: {sentence}")
                     logs.append(ParsedLog(log, parsed))
             if layer == "radio":
-                from multitracer.recording.gsmtap import signalling_of_captures  # noqa: PLC0415  # few ask
-
-                for each in signalling_of_captures(self.captures, self.warn_once):
+                for each in _signalling_of(self.captures, self.warn_once):
                     self.notes += _losses(*each)
                     logs.append(each)
             self._logs[layer], self._losses[layer] = logs, self.notes[before:]
@@ -513,3 +511,94 @@ def warn_of_empty(recording: Recording, window: Window) -> None:
     bounds_ns = window.bounds_ns(complete, speed=recording.speed)
     if is_emptied(complete, [tables.between(*bounds_ns) for tables in complete]):
         recording.notes.append("no TCP segment lies between --from and --to; what shows that time is empty")
+
+
+# A log whose times are days or years away from those of the packets.
+
+
+_DAY_NS = 86_400 * NS_PER_S
+_YEAR_NS = round(365.25 * _DAY_NS)
+_MIN_APART_NS = _DAY_NS
+"""Minimum distance that is said here: less may be a time zone, which `align` and the clock check examine."""
+_ROLLOVER_NS = 1024 * 7 * _DAY_NS
+"""The week number of GPS has 10 bits (IS-GPS-200, 20.3.3.3.1.1)."""
+_NOT_SET_NS = round(10.1 * _YEAR_NS)
+"""End of January 1980: clocks that nobody set begin in 1970, or on 1980-01-01 or -06."""
+
+
+def _far_apart(tables: Mapping[str, Table], files: Iterable[SourceFile]) -> str:
+    """Return a sentence if all times of a log are more than a day from all packets; else an empty text.
+
+    Parameters
+    ----------
+    tables : mapping of str to Table
+        The tables of the log.
+    files : iterable of SourceFile
+        The files of all captures.
+    """
+    packets = [time for file in files for time in (file.first_ns, file.last_ns) if time is not None]
+    stamps = [table["time_ns"] for table in tables.values() if "time_ns" in table.columns]
+    known = [times[times != NOT_A_TIME] for times in stamps]
+    ends = [int(end) for times in known if len(times) for end in (times.min(), times.max())]
+    if not packets or not ends:
+        return ""
+    first_ns, last_ns = min(packets), max(packets)
+    before_ns, after_ns = first_ns - max(ends), min(ends) - last_ns
+    apart_ns = max(before_ns, after_ns)
+    if apart_ns < _MIN_APART_NS:
+        return ""
+    side = "before" if before_ns > after_ns else "after"
+    undated = any(table.provenance.get("date") == "unknown" for table in tables.values())
+    return (
+        f"its times ({moment(min(ends))}) are {_long(apart_ns)} {side} those of the packets "
+        f"({moment(first_ns)}), so nothing of it is at the time of a packet{_why(min(ends), first_ns, undated=undated)}"
+    )
+
+
+def _why(log_ns: int, packets_ns: int, *, undated: bool) -> str:
+    if undated:
+        return f"; its lines name no date: give that of the first line, such as --date {moment(packets_ns)[:10]}"
+    weeks = round((packets_ns - log_ns) / _ROLLOVER_NS)
+    if weeks and abs(packets_ns - log_ns - weeks * _ROLLOVER_NS) < 7 * _DAY_NS:
+        return "; 1,024 weeks are a rollover of the week number of GPS: correct the dates of the log"
+    if log_ns < _NOT_SET_NS:
+        return "; its clock was not set: record it again, with a clock that is set"
+    if packets_ns < _NOT_SET_NS:
+        return "; the clock of the capture was not set"
+    return "; check whether it belongs to this recording"
+
+
+def _long(apart_ns: int) -> str:
+    if apart_ns >= _YEAR_NS:
+        return f"{apart_ns / _YEAR_NS:.1f} years"
+    return f"{apart_ns / _DAY_NS:.1f} days"
+
+
+# Signalling messages in the captures: GSMTAP packets from SCAT or QCSuper.
+
+
+def _signalling_of(captures: Iterable[Capture], warn: Callable[[str], None]) -> Iterator[ParsedLog]:
+    """Yield `signalling`, `radio` and `handovers` of each capture file that holds GSMTAP packets.
+
+    A file whose packets cannot be dissected adds a warning; its TCP packets are still used.
+    """
+    from parsers._packets.decode import GSMTAP_LINKTYPES  # noqa: PLC0415  # few ask
+
+    for capture in captures:
+        for file in capture.tables.files:
+            if GSMTAP not in file.protocols and GSMTAP_LINKTYPES.isdisjoint(file.link_types):
+                continue  # no packets of it by their port or by their link type
+            from parsers._signalling.signalling import read_signalling  # noqa: PLC0415  # few captures hold any
+
+            if file.path == STANDARD_INPUT:
+                warn(
+                    "standard input: the signalling in this capture is not read, because the "
+                    "capture would have to be read twice; name a file"
+                )
+                continue
+            try:
+                tables = read_signalling(file.path)
+            except (PreflightError, *UNREADABLE) as error:
+                warn(f"{file.path}: the signalling in this capture is not read: {error}")
+                continue
+            yield ParsedLog(HostLog(capture.point.name, file.path, GSMTAP, "radio"), tables)
