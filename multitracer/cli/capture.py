@@ -145,7 +145,7 @@ def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
     ):
         plan = plan_of(chosen, command_line, ports, traffic, umask=umask)
         session = SessionFolder(folder, plan)
-        with _path(drive, session), _view(folder, plain=chosen["plain"]) as view:
+        with _path(drive, session), _view(folder, session.host, plain=chosen["plain"]) as view:
             supervisor = Supervisor(plan, session, view)
             reason = supervisor.run()
     if why := supervisor.lack_of_packets:
@@ -195,8 +195,9 @@ def _path(drive: RehearsedDrive | None, session: SessionFolder) -> Iterator[None
     session.adopt()
 
 
-def _view(folder: Path, *, plain: bool) -> AbstractContextManager[StatusView]:
+def _view(folder: Path, host: Path, *, plain: bool) -> AbstractContextManager[StatusView]:
     import contextlib
+    import sys
     from functools import partial
 
     from multitracer.cli import _messages
@@ -205,7 +206,8 @@ def _view(folder: Path, *, plain: bool) -> AbstractContextManager[StatusView]:
     if plain or not _messages.chosen.is_live:
         write = partial(click.echo, err=True) if _messages.chosen.is_progress_shown else None
         return contextlib.nullcontext(PlainView(_messages.warn, write))
-    return ScreenView(folder.name, _messages.log_warning)
+    now = (sys.executable, "-m", "multitracer.cli._now", str(host))
+    return ScreenView(folder.resolve().name, _messages.log_warning, now)
 
 
 def _tell(folder: Path, reason: str) -> None:

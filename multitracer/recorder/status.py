@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import subprocess
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -42,6 +44,8 @@ class Newest:
     """Warning for the engineer; empty if there is none."""
     packets: int | None = None
     """Number of packets recorded so far, for a collector whose log has no record for each packet; else None."""
+    place: str | None = None
+    """Latitude and longitude in degrees; "" if the source has no position now, None if it tells nothing of it."""
 
 
 def values_of(name: str, records: Sequence[Record]) -> Newest:
@@ -115,13 +119,17 @@ def _modem(records: Sequence[Record]) -> Newest:
     """Return the newest values of the serving cell; empty if the answers contain no values."""
     newest = Newest(dropped=_last(records, "missed"), gap=_gap(records))
     for record in records:
-        shown = record.get("shown")
-        for reading in shown if isinstance(shown, list) else ():
-            if isinstance(reading, dict) and reading.get("role") != "neighbour":
-                newest.numbers |= _numbers(reading, **_RADIO)
-                words = [str(reading[key]) for key in ("rat", "operator", "state") if reading.get(key)]
-                newest.words = " ".join(words) or newest.words
+        _serving(newest, record.get("shown"))
     return newest
+
+
+def _serving(newest: Newest, shown: object) -> None:
+    """Add the readings of the serving cell to the newest values, in place."""
+    for reading in shown if isinstance(shown, list) else ():
+        if isinstance(reading, dict) and reading.get("role") != "neighbour":
+            newest.numbers |= _numbers(reading, **_RADIO)
+            words = [str(reading[key]) for key in ("rat", "operator", "state") if reading.get(key)]
+            newest.words = " ".join(words) if len(words) > 1 else newest.words or " ".join(words)
 
 
 def _android(records: Sequence[Record]) -> Newest:
@@ -132,22 +140,52 @@ def _android(records: Sequence[Record]) -> Newest:
             newest.gap = str(record.get("why") or "nothing read")
         elif kind == "answer":
             newest.gap = ""
+            _serving(newest, record.get("shown"))
+            if record.get("of") == "location":
+                _fix(newest, record.get("shown"))
         elif kind == "phone":
             newest.words = f"{record.get('serial')} {record.get('state')}"
+    return newest
+
+
+_DISH = {
+    "pop_ping_latency_ms": ("latency, ms", 1.0), "pop_ping_drop_rate": ("loss, %", 100.0),
+    "downlink_throughput_bps": ("downlink, kbit/s", 1e-3), "uplink_throughput_bps": ("uplink, kbit/s", 1e-3),
+}  # fmt: skip
+"""Label and factor of what a dish states of itself."""
+
+
+def _starlink(records: Sequence[Record]) -> Newest:
+    newest = Newest(dropped=_last(records, "missed"))
+    for record in records:
+        if record.get("kind") == "missed":
+            newest.gap = str(record.get("why") or "nothing read")
+        elif record.get("kind") == "status":
+            newest.gap = ""
+            for key, (label, factor) in _DISH.items():
+                newest.numbers |= {each: value * factor for each, value in _numbers(record, **{key: label}).items()}
+            is_obstructed = record.get("currently_obstructed") is True
+            newest.words = f"{record.get('state') or 'state not known'}{', obstructed' if is_obstructed else ''}"
     return newest
 
 
 def _gps(records: Sequence[Record]) -> Newest:
     newest = Newest(dropped=_last(records, "missed"), gap=_gap(records))
     for record in records:
-        fix = record.get("shown")
-        if not isinstance(fix, dict):
-            continue
-        newest.words = "no fix"
-        if isinstance(fix.get("lat_deg"), float):
-            newest.words = f"{fix['lat_deg']:.5f} {fix.get('lon_deg', 0.0):.5f}"
-            newest.numbers |= _numbers(fix, speed_mps="speed, m/s")
+        _fix(newest, record.get("shown"))
+    newest.words = "no fix" if newest.place == "" else newest.place or ""
     return newest
+
+
+def _fix(newest: Newest, fix: object) -> None:
+    """Add a position to the newest values, in place."""
+    if not isinstance(fix, dict):
+        return
+    newest.place = ""
+    place = fix.get("lat_deg"), fix.get("lon_deg")
+    if all(isinstance(each, float) for each in place):
+        newest.place = "{:.5f} {:.5f}".format(*place)
+        newest.numbers |= _numbers(fix, speed_mps="speed, m/s")
 
 
 def _gap(records: Sequence[Record]) -> str | None:
@@ -189,6 +227,7 @@ _BY_COLLECTOR: dict[str, Callable[[Sequence[Record]], Newest]] = {
     "modem": _modem,
     "remote": _modem,
     "android": _android,
+    "starlink": _starlink,
     "gps": _gps,
     "host_clock": _host_clock,
 }
@@ -264,6 +303,10 @@ class CollectorState:
     dropped: int = 0
     last: str = ""
     """The last value as text, or the reason why there is none; control characters are removed."""
+    since_s: float = 0.0
+    """Time since the state began, in s; if it is silent, since its log grew last."""
+    place: str | None = None
+    """Latitude and longitude in degrees; "" if it has no position now, None if it is no source of positions."""
     restarts: int = 0
     alert: str = ""
     """Warning about this collector; empty if there is none."""
@@ -277,24 +320,55 @@ class RecordingStatus:
     lines: list[CollectorState] = field(default_factory=list)
     series: dict[str, deque[float]] = field(default_factory=dict)
     """Values of the last two minutes by label with unit, one a second; NaN where there was none."""
+    now: str = ""
+    """What limits the connection that carries most now; empty if nobody asked."""
     room: Room | None = None
     markers: int = 0
     sync_probes: int = 0
     message: str = ""
     """Message for the engineer; empty if there is none."""
 
+    @property
+    def place(self) -> str:
+        """The position with its source; that of a receiver comes first. Empty if nothing records positions."""
+        sources = sorted((line for line in self.lines if line.place is not None), key=lambda line: line.name != "gps")
+        known = [f"{line.place} ({line.name})" for line in sources if line.place]
+        unknown = [f"not known ({line.name}: no fix)" for line in sources]
+        return next(iter((*known, *unknown)), "")
+
+
+_OF_A_RADIO = frozenset({"modem", "remote", "android", "starlink"})
+"""Collectors whose values have the same labels."""
+
+
+def watchers_of(children: Sequence[CollectorProcess]) -> list[Watcher]:
+    """Return a watcher for each collector; of several radios each has its name before the labels of its values."""
+    names = [child.source.name for child in children if _SEVERAL.sub("", child.source.name) in _OF_A_RADIO]
+    prefixes = {name: f"{name} " for name in names} if len(names) > 1 else {}
+    return [Watcher(child, prefixes.get(child.source.name, "")) for child in children]
+
 
 class Watcher:
-    """Monitors one collector by reading its logs."""
+    """Monitors one collector by reading its logs.
 
-    def __init__(self, child: CollectorProcess) -> None:
+    Parameters
+    ----------
+    child : CollectorProcess
+    prefix : str
+        Written before the labels of its values.
+    """
+
+    def __init__(self, child: CollectorProcess, prefix: str = "") -> None:
         self._child = child
+        self._prefix = prefix
         self._log, self._notes = Follower(), Follower()
         self._line = CollectorState(child.source.name)
         self._grew_ns = 0
         self._seen_ns = 0
         self._gap = ""
         self._told_ns: dict[str, int] = {}
+        self._state_ns = 0
+        self._placed_ns = 0
         self._packets = (0, 0)
         self._packets_per_s = 0.0
 
@@ -311,7 +385,10 @@ class Watcher:
         self._read(line, series, elapsed_s, now_ns)
         self._leave_gaps(series, now_ns)
         line.restarts = max(0, len(child.runs) - 1)
-        line.state = self._state(now_ns)
+        before, line.state = line.state, self._state(now_ns)
+        if line.state != before or not self._state_ns:
+            self._state_ns = now_ns
+        line.since_s = (now_ns - (self._grew_ns if line.state == "silent" else self._state_ns)) / NS_PER_S
         if not child.is_running and child.runs:
             line.last = child.runs[-1].outcome or ""
         line.last = _printable(line.last)
@@ -331,7 +408,12 @@ class Watcher:
         line.alert = newest.alert or line.alert
         if newest.dropped is not None:
             line.dropped = newest.dropped
-        for label, value in newest.numbers.items():
+        if newest.place is not None:
+            line.place, self._placed_ns = newest.place, now_ns
+        elif line.place and now_ns - self._placed_ns > SILENT_NS:
+            line.place = ""
+        for name, value in newest.numbers.items():
+            label = self._prefix + name
             series.setdefault(label, deque(maxlen=_KEPT)).append(value)
             self._told_ns[label] = now_ns
 
@@ -362,3 +444,53 @@ class Watcher:
 
 def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+# What limits the transfer now: a program beside the recorder writes it, because it needs the analysis.
+
+
+_OLDEST_NOW_NS = 10 * NS_PER_S
+"""Age after which a statement about now is no longer shown."""
+_LONGEST_NOW = 200
+
+
+class CurrentLimit:
+    """The newest sentence of a program that writes `{"at_ns": …, "words": …}`, one a line; it ends with its input.
+
+    Parameters
+    ----------
+    command : sequence of str
+        Empty for none.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._rest = b""
+        self._words, self._at_ns, self._began_ns = "", 0, 0
+        if command:
+            pipe, idle = subprocess.PIPE, subprocess.DEVNULL
+            self._child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=idle, start_new_session=True)
+            assert self._child.stdout is not None
+            os.set_blocking(self._child.stdout.fileno(), False)
+
+    def look(self, now_ns: int) -> str:
+        """Return the sentence; empty without a program, or while it begins."""
+        if self._child is None or self._child.stdout is None:
+            return ""
+        self._began_ns = self._began_ns or now_ns
+        *lines, self._rest = (self._rest + (self._child.stdout.read(1 << 16) or b"")).split(b"\n")
+        for line in lines:
+            record = _record(line) or {}
+            self._words, self._at_ns = str(record.get("words", ""))[:_LONGEST_NOW], _complete(record.get("at_ns"))
+        if self._child.poll() is not None:
+            return f"not known: the analysis ended with status {self._child.returncode}"
+        if (old_ns := now_ns - (self._at_ns or self._began_ns)) > _OLDEST_NOW_NS:
+            return f"not known: no analysis for {old_ns / NS_PER_S:.0f} s"
+        return _printable(self._words)
+
+    def close(self) -> None:
+        """End the program."""
+        if self._child is not None:
+            self._child.kill()
+            self._child.communicate()
+            self._child = None

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from multitracer.recorder.child import CollectorProcess, Work
 from multitracer.recorder.folder import Disk
-from multitracer.recorder.status import RecordingStatus, Watcher
+from multitracer.recorder.status import RecordingStatus, watchers_of
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ class Supervisor:
         self._folder = folder
         self._view = view
         self._children = [CollectorProcess(source, folder.folder_of(source.host)) for source in plan.sources]
-        self._watchers = [Watcher(child) for child in self._children]
+        self._watchers = watchers_of(self._children)
         self._disk = Disk(folder.folder)
         self._status = RecordingStatus()
         self._work = Work(plan.command, plan.traffic, umask=plan.umask, host=folder.host)

@@ -168,7 +168,7 @@ def test_warnings_of_a_recording_are_in_the_log(
     monkeypatch.setattr(_messages, "chosen", _messages.MessageChoice())
     _messages.chosen.log = str(tmp_path / "messages.log")
     _messages.chosen.errors_only = is_quiet
-    with _view(tmp_path, plain=True) as view:
+    with _view(tmp_path, tmp_path, plain=True) as view:
         view.warn("the disk is nearly full")
     assert capsys.readouterr().err == ("" if is_quiet else "Warning: the disk is nearly full\n")
     ScreenView("drive", _messages.log_warning).warn("the modem is silent")

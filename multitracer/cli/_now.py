@@ -1,0 +1,217 @@
+"""What limits the connection that carries most now: the diagnosis of the last 10 s of a recording that goes on.
+
+`capture` starts it beside the live view as a process of its own, of low priority: `python -m multitracer.cli._now
+FOLDER`. It reads the newest packets and readings of the host's folder, writes a sentence each time that it knows
+more, as a JSON object a line, and ends with its standard input. It waits between two looks for 50 times what the last
+one took, so that it uses 2 % of a core; of many packets it takes the newest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import struct
+import sys
+import tempfile
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from multitracer.units import BITS_PER_BYTE, NS_PER_S, NS_PER_US
+from multitracer.words import percent, printable, rate
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.limits.limited import Limited
+
+WINDOW_NS = 10 * NS_PER_S
+_EVERY_S = 3.0
+"""Shortest time between two looks, s. Not measured."""
+_FIRST_S = 1.0
+"""Time before the first look, s."""
+_LONGEST_S = 8.0
+"""Longest time between two looks, s: the view shows no statement that is older than 10 s."""
+_SHARE = 50
+"""Time between two looks, in times of the processor time of the last one."""
+_MOST_PACKETS = 8000
+"""Packets of one look; 4,000 took 0.05 s of a slow core."""
+_FEWEST_NS = NS_PER_S
+"""Shortest time that the newest packets must cover: less is not called now."""
+_IDLE_NS = 3 * NS_PER_S
+"""Time without a packet of the connection after which the idle time is stated, not the limit before it."""
+_MOST_BYTES = 16 << 20
+"""Bytes of a capture that are read in one look; older ones are skipped."""
+_MOST_STATE_BYTES = 2 << 20
+_MAGICS = {0xA1B23C4D: 1, 0xA1B2C3D4: NS_PER_US}
+"""First number of a pcap file of this machine, with the ns of a unit of its fractions (pcap-savefile(5))."""
+_HEADER_BYTES = 24
+_RECORD = struct.Struct("=4I")
+_MOSTLY = 0.95
+"""Share of the time from which on a limit is stated without it."""
+
+
+_MODULES = ("multitracer.recording.read", "multitracer.recording.transfer", "multitracer.diagnosis.limits.limited")
+"""Modules that a look needs; they take 0.7 s once."""
+
+
+class NewestPackets(NamedTuple):
+    """The newest packets of a capture."""
+
+    header: bytes
+    records: list[tuple[int, bytes]]
+    """Time in ns, and the record of the file."""
+
+    @property
+    def span_ns(self) -> int:
+        """Return the time between its first and its last packet, in ns."""
+        return self.records[-1][0] - self.records[0][0] if self.records else 0
+
+
+class Tail:
+    """Follows the newest capture of a folder, and holds the packets of the last 10 s."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path: Path | None = None
+        self._place = 0
+        self._header = b""
+        self._records: list[tuple[int, bytes]] = []
+        self.quic_bytes: int | None = None
+        """Size of the captures of QUIC at the last look; None before the first."""
+
+    def look(self) -> NewestPackets | None:
+        """Return the newest packets; None if nothing is captured."""
+        path = max(self._folder.glob("tcp-*.pcap*"), key=lambda each: each.stat().st_mtime_ns, default=None)
+        if path is None:
+            return None
+        if path != self._path:
+            self._path, self._place = path, 0
+        with path.open("rb") as file:
+            if not self._place:
+                self._header, self._place = file.read(_HEADER_BYTES), _HEADER_BYTES
+            if len(self._header) < _HEADER_BYTES:
+                self._place = 0
+                return None
+            file.seek(self._place)
+            chunk = file.read(_MOST_BYTES)
+        self._take(chunk)
+        newest_ns = self._records[-1][0] if self._records else 0
+        self._records = [each for each in self._records if each[0] > newest_ns - WINDOW_NS][-_MOST_PACKETS:]
+        return NewestPackets(self._header, self._records)
+
+    def _take(self, chunk: bytes) -> None:
+        unit_ns = _MAGICS.get(struct.unpack_from("=I", self._header)[0], 0)
+        at, size = 0, len(chunk)
+        while unit_ns and at + _RECORD.size <= size:
+            seconds, fraction, captured, _ = _RECORD.unpack_from(chunk, at)
+            end = at + _RECORD.size + captured
+            if end > size:
+                break
+            self._records.append((seconds * NS_PER_S + fraction * unit_ns, chunk[at:end]))
+            at = end
+        self._place += at
+
+
+def state_of(folder: Path) -> bytes:
+    """Return the newest readings of the kernel's variables, with the header of their log; empty without a log."""
+    path = max(folder.glob("tcp_state-*.jsonl"), key=lambda each: each.stat().st_mtime_ns, default=None)
+    if path is None:
+        return b""
+    with path.open("rb") as file:
+        header = file.readline(1 << 16)
+        start = max(file.seek(0, os.SEEK_END) - _MOST_STATE_BYTES, len(header))
+        file.seek(start)
+        lines = file.read(_MOST_STATE_BYTES).split(b"\n")
+    return header + b"\n".join(lines[1 if start > len(header) else 0 : -1]) + b"\n"
+
+
+def words_of(window: NewestPackets, state: bytes, now_ns: int) -> str:
+    """Return a sentence about the newest packets: what limits the connection that carries most, and its rate.
+
+    Parameters
+    ----------
+    window : NewestPackets
+    state : bytes
+        A log of `collectors.tcp_info`; empty without one.
+    now_ns : int
+        The time of the clock that stamps packets.
+    """
+    if not window.records or now_ns - window.records[-1][0] > WINDOW_NS:
+        return "not known: no TCP packet in the last 10 s"
+    if window.span_ns < _FEWEST_NS:
+        many = len(window.records)
+        dense = many >= _MOST_PACKETS
+        return f"not known: {'too many' if dense else 'only'} {many:,} packets {'a second' if dense else 'so far'}"
+    from multitracer.errors import MultiTracerError
+    from multitracer.recording.read import read
+
+    with tempfile.TemporaryDirectory(prefix="multitracer-now-") as folder:
+        capture = Path(folder, "tcp-0.pcap")
+        capture.write_bytes(window.header + b"".join(record for _, record in window.records))
+        if state:
+            Path(folder, "tcp_state-0.jsonl").write_bytes(state)
+        try:
+            recording = read(folder)
+            if not len(recording):
+                return "not known: no TCP packet in the last 10 s"
+            from multitracer.diagnosis.limits.limited import limited, of_both_directions
+            from multitracer.recording.transfer import Transfer
+
+            transfer = Transfer.of(recording, None)
+            idle_ns = now_ns - int(transfer.time_ns[-1])
+            if not len(transfer.data):
+                return "not known: no data in the last 10 s"
+            return _sentence(of_both_directions(limited(transfer)), window, idle_ns)
+        except MultiTracerError as error:
+            return f"not known: {printable(str(error))}"
+
+
+def _sentence(limits: Limited, window: NewestPackets, idle_ns: int) -> str:
+    from multitracer.diagnosis.limits.names import Confidence, Limit
+
+    carried = rate(limits.transfer.both_unique_bytes[0] * BITS_PER_BYTE * NS_PER_S / window.span_ns)
+    if idle_ns > _IDLE_NS:
+        return f"no packet for {idle_ns / NS_PER_S:.0f} s; {carried} before"
+    largest = limits.shares[0]
+    name = largest.limit.label.replace("-", " ")
+    if largest.limit is Limit.UNKNOWN:
+        return f"not known, {carried}: {limits.reason or 'the last 10 s show no limit'}"
+    if largest.confidence is Confidence.WEAK:
+        return f"not known, {carried}: weak evidence of {name}"
+    seconds = f", last {window.span_ns / NS_PER_S:.1f} s" if len(window.records) >= _MOST_PACKETS else ""
+    lasted = "" if largest.share >= _MOSTLY else f" for {percent(largest.share, is_short=True)} of the time"
+    return f"{name}{lasted}, {carried} ({largest.confidence.label}{seconds})"
+
+
+def main(folder: Path) -> None:
+    """Write a sentence a line until the standard input ends."""
+    tail = Tail(folder)
+    os.nice(10)
+    for module in _MODULES:
+        import_module(module)
+    wait_s = _FIRST_S
+    while not select.select([sys.stdin], [], [], wait_s)[0]:
+        began_s = time.process_time()
+        words = _look(tail, folder)
+        sys.stdout.write(json.dumps({"at_ns": time.monotonic_ns(), "words": words}) + "\n")
+        sys.stdout.flush()
+        wait_s = min(max(_EVERY_S, _SHARE * (time.process_time() - began_s)), _LONGEST_S)
+
+
+def _look(tail: Tail, folder: Path) -> str:
+    try:
+        quic_bytes = sum(path.stat().st_size for path in folder.glob("udp-*.pcap*"))
+        before_bytes, tail.quic_bytes = tail.quic_bytes, quic_bytes
+        window = tail.look()
+        if window is None:
+            return "not known: no packets are recorded"
+        words = words_of(window, state_of(folder), time.time_ns())
+    except OSError as error:
+        return f"not known: {error.strerror}"
+    is_quic = words.startswith("not known: no ") and before_bytes is not None and quic_bytes > before_bytes
+    return "not known: the data are QUIC, which is not analysed" if is_quic else words
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

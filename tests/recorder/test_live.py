@@ -1,0 +1,184 @@
+"""The live view: rates as the kernel counts them, what limits now, several radios, the place; from 60 columns on."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, closing
+from statistics import mean
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from multitracer.cli import _now
+from multitracer.manifest import CollectorRun
+from multitracer.protocols.modem.android import location_of, serving_of
+from multitracer.recorder.child import CollectorProcess
+from multitracer.recorder.folder import Room
+from multitracer.recorder.plan import PlannedCollector
+from multitracer.recorder.screen import page
+from multitracer.recorder.status import CurrentLimit, RecordingStatus, Watcher, watchers_of
+from tests.collectors.running import command
+from tests.conftest import SAMPLES
+from tests.netns import namespaces
+from tests.parsers.test_telephony_registry import DUMP
+from tests.recorder.capturing import until
+
+if TYPE_CHECKING:
+    from collections import deque
+    from pathlib import Path
+
+S = 1_000_000_000
+BOTH_WAYS = """
+import socket, sys, time
+if sys.argv[1] == "serve":
+    with socket.create_server(("10.9.0.2", 9000)) as server:
+        print("listening", flush=True)
+        end = server.accept()[0]
+else:
+    end = socket.create_connection(("10.9.0.2", 9000))
+end.setblocking(False)
+size = int(sys.argv[2])
+while True:
+    end.send(bytes(size))
+    try:
+        while end.recv(1 << 16): pass
+    except BlockingIOError: pass
+    time.sleep(0.01)
+"""
+"""Each end sends a block of its own size a hundred times a second."""
+
+
+def child_of(name: str, stem: str, folder: Path) -> CollectorProcess:
+    child = CollectorProcess(PlannedCollector(name, stem, ".jsonl"), folder)
+    child.runs.append(CollectorRun(name, "", [], "", 0))
+    return child
+
+
+@pytest.mark.root
+def test_rates_of_both_directions_are_those_of_the_kernel_of_the_interface(tmp_path: Path) -> None:
+    """Payload is the interface's octets less the headers of its packets: Ethernet, IPv4, TCP with time stamps."""
+    with namespaces("a", "b") as hosts:
+        hosts.join("a", "b", network="10.9.0")
+
+        def counted() -> dict[str, int]:
+            link = json.loads(hosts.run("a", "ip", "-s", "-j", "link", "show", "to-b").stdout)[0]["stats64"]
+            return {way: link[way]["bytes"] - 66 * link[way]["packets"] for way in ("rx", "tx")}
+
+        server = hosts.start("b", sys.executable, "-ISc", BOTH_WAYS, "serve", "9000", stdout=subprocess.PIPE)
+        assert server.stdout is not None
+        assert server.stdout.readline()
+        hosts.start("a", sys.executable, "-ISc", BOTH_WAYS, "connect", "3000")
+        log = tmp_path / "tcp_state-0.jsonl"
+        hosts.start("a", *command("tcp_info", "-o", log))
+        until(lambda: log.exists() and log.read_bytes().count(b'"reading"') > 3)
+        watcher, series = Watcher(child_of("tcp_info", "tcp_state", tmp_path)), dict[str, "deque[float]"]()
+        watcher.look({}, time.monotonic_ns())
+        before, before_ns = counted(), time.monotonic_ns()
+        for _ in range(3):
+            time.sleep(0.4)
+            watcher.look(series, time.monotonic_ns())
+        after, seconds = counted(), (time.monotonic_ns() - before_ns) / S
+        server.stdout.close()
+    for label, way in (("sent, kbit/s", "tx"), ("received, kbit/s", "rx")):
+        assert mean(series[label]) == pytest.approx((after[way] - before[way]) * 8e-3 / seconds, rel=0.05), label
+
+
+@pytest.fixture
+def status(tmp_path: Path) -> RecordingStatus:
+    """A recording of two phones, a modem, a router and a dish: for 75 s one phone is unplugged, the modem silent."""
+    place = location_of("100.00 1\nLocation[gps 52.520008,13.404954 hAcc=4.5 et=+1m39s250ms vel=13.9]")
+    assert place is not None
+    dish = {"state": "CONNECTED", "pop_ping_latency_ms": 31.5, "pop_ping_drop_rate": 0.25, "currently_obstructed": True,
+            "downlink_throughput_bps": 120e6, "uplink_throughput_bps": 9e6}  # fmt: skip
+    phone = [{"kind": "answer", "of": "registry", "shown": serving_of(DUMP)},
+             {"kind": "answer", "of": "location", "shown": place.values}]  # fmt: skip
+    logs: dict[str, list[Any]] = {
+        "android-1": phone,
+        "android-2": [{"kind": "missed", "why": "unplugged"}],
+        "modem": [{"kind": "answer", "shown": [{"role": "serving", "rsrp_dbm": -90, "rat": "LTE"}]}],
+        "remote": [{"kind": "answer", "shown": [{"role": "serving", "rsrp_dbm": -101, "rat": "NR"}]}],
+        "starlink": [{"kind": "status", **dish}],
+    }
+    children, status = [child_of(name, name, tmp_path) for name in logs], RecordingStatus(3725, sync_probes=1)
+    watchers = watchers_of(children)
+    with ExitStack() as running:
+        for child in children:
+            child._process = running.enter_context(subprocess.Popen("cat", stdin=subprocess.PIPE))
+        for second, silent in ((100, ""), (175, "modem")):
+            for name in logs.keys() - {silent}:
+                with (tmp_path / f"{name}-0.jsonl").open("a") as log:
+                    log.writelines(json.dumps(record) + "\n" for record in logs[name])
+            status.lines = [watcher.look(status.series, second * S) for watcher in watchers]
+    status.room = Room(123_400_000_000, 10**12, 4 * 86_400.0)
+    status.now = "congestion window for 62 % of the time, 3.2 Mbit/s (inferred)"
+    return status
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_page_fits_the_terminal_and_cuts_no_number(status: RecordingStatus, width: int) -> None:
+    status.lines[0].dropped, status.lines[0].restarts = 1_234, 1
+    terminal = io.StringIO()
+    Console(file=terminal, width=width).print(page("a-drive-with-two-phones", status, None, width))
+    shown = terminal.getvalue()
+    assert max(map(cell_len, shown.splitlines())) <= width
+    for words in ("1 sync probe, 0 markers", "1:02:05", "enough for 4 days", "now: congestion window", "1,234",
+                  "place: 52.52001 13.40495 (android-1)", "android-1 RSRP, dBm", "-65.0", "modem RSRP, dBm –",
+                  "remote RSRP, dBm", "-101.0", "starlink latency, ms", "31.5", "starlink downlink, kbit/s",
+                  "120,000.0", "no values 75 s"):  # fmt: skip
+        assert words in " ".join(shown.split()), words
+    assert ("MB" in shown) == (width >= 80)
+
+
+def test_silent_collector_is_timed_from_its_last_record(status: RecordingStatus) -> None:
+    states = {line.name: (line.state, round(line.since_s)) for line in status.lines}
+    assert states["modem"] == ("silent", 75)
+    assert states["android-2"] == ("no values", 75)
+    assert status.lines[-1].last == "CONNECTED, obstructed"
+    assert status.lines[0].last == "LTE Big Cell Co IN_SERVICE"
+
+
+def test_place_is_not_known_without_a_fix(tmp_path: Path) -> None:
+    (tmp_path / "gps-0.jsonl").write_text(json.dumps({"kind": "report", "shown": {"fix": 0}}) + "\n")
+    watcher, status = Watcher(child_of("gps", "gps", tmp_path)), RecordingStatus()
+    status.lines = [watcher.look({}, S)]
+    assert status.place == "not known (gps: no fix)"
+    with (tmp_path / "gps-0.jsonl").open("a") as log:
+        log.write(json.dumps({"kind": "report", "shown": {"lat_deg": 52.5, "lon_deg": 13.25}}) + "\n")
+    status.lines = [watcher.look({}, 2 * S)]
+    assert status.place == "52.50000 13.25000 (gps)"
+    status.lines = [watcher.look({}, 20 * S)]
+    assert status.place == "not known (gps: no fix)", "a place of 18 s ago is another place"
+
+
+def test_limit_now_is_that_of_the_newest_packets(tmp_path: Path) -> None:
+    sample = SAMPLES / "cellular_upload" / "mobile" / "tcp-0.pcap.gz"
+    (tmp_path / "tcp-0.pcap").write_bytes(gzip.decompress(sample.read_bytes()))
+    window = _now.Tail(tmp_path).look()
+    assert window is not None
+    assert 1 < window.span_ns / S <= 10
+    last_ns = window.records[-1][0]
+    now = _now.words_of(window, b"", last_ns)
+    assert now.startswith("link"), now
+    assert now.endswith("(inferred)")
+    assert _now.words_of(window, b"", last_ns + 5 * S).startswith("no packet for ")
+    assert _now.words_of(window, b"", last_ns + 11 * S) == "not known: no TCP packet in the last 10 s"
+    few = window._replace(records=window.records[-3:])
+    assert _now.words_of(few, b"", last_ns) == "not known: only 3 packets so far"
+
+
+def test_program_that_ends_or_writes_no_more_is_not_believed() -> None:
+    words = json.dumps({"at_ns": S, "words": "link\x1b[2J"})
+    with closing(CurrentLimit((sys.executable, "-ISc", f"print({words!r})"))) as limit:
+        until(lambda: limit.look(S) == "not known: the analysis ended with status 0")
+    with closing(CurrentLimit((sys.executable, "-ISc", f"print({words!r}, flush=True); input()"))) as limit:
+        until(lambda: limit.look(2 * S))
+        assert limit.look(2 * S) == "link\ufffd[2J"
+        assert limit.look(14 * S) == "not known: no analysis for 13 s"
+    assert limit.look(15 * S) == ""
