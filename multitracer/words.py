@@ -25,6 +25,9 @@ _NOISE = 1e-9
 """Error of a sum of shares that make up all."""
 _ROUNDING = 1e-4
 """Magnitude below which a number of a page is the rounding of a computation."""
+_EXACT_S = 10.0
+"""Length of an interval below which its ends have a tenth of a second."""
+_MINUTE_S = 60
 UNKNOWN = "unknown"
 
 
@@ -91,6 +94,17 @@ def clock_time(seconds: float, decimals: int = 0) -> str:
     hours, minutes = divmod(int(minutes), 60)
     sign, ends_in = "−" if seconds < 0 and size else "", f"{rest:0{decimals + 3 if decimals else 2}.{decimals}f}"
     return f"{sign}{hours}:{minutes:02}:{ends_in}" if hours else f"{sign}{minutes}:{ends_in}"
+
+
+def interval(begin_s: float, end_s: float, *, last_s: float) -> str:
+    """Return an interval as text: 0:17 to 0:27, or 1.2 s to 3.4 s if the axis ends (`last_s`) within a minute.
+
+    A short one has tenths: 2:16.4 to 2:17.2.
+    """
+    if last_s < _MINUTE_S:
+        return ends(f"{begin_s:.1f} s", f"{end_s:.1f} s")
+    decimals = 0 if end_s - begin_s >= _EXACT_S else 1
+    return ends(clock_time(begin_s, decimals), clock_time(end_s, decimals))
 
 
 def three_digits(number: float) -> str:

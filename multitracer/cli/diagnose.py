@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
     from multitracer.cli._output import Page
     from multitracer.diagnosis.diagnosis import Diagnosis, Incident
+    from multitracer.diagnosis.drive import Drive
     from multitracer.recording.inputs import Inputs
+    from multitracer.recording.recording import Recording
     from multitracer.tables import Document
 
 _NEEDS, _NEEDS_OF_CLOCKS = (("multitracer.diagnosis.diagnose",), ("multitracer.clock.session_clock", "numpy.random"))
@@ -27,7 +30,9 @@ _NEEDS, _NEEDS_OF_CLOCKS = (("multitracer.diagnosis.diagnose",), ("multitracer.c
 @click.command(
     "diagnose",
     epilog=examples(
-        "multitracer diagnose sample_traces/fig8-resets-vj", "multitracer diagnose --connection 2 --json capture.pcap"
+        "multitracer diagnose sample_traces/fig8-resets-vj",
+        "multitracer diagnose --connection 2 --json capture.pcap",
+        "multitracer diagnose drive.csv",
     ),
 )
 @click.option(
@@ -52,14 +57,23 @@ def command(reading: InputChoice, as_json: bool, intervals: bool, direction: str
 
     By default, the command explains the group of connections with the longest duration, and the longest connection of
     this group in detail. If the session has a log of the link, the command also shows how well the channel was used.
+    Of a drive without captures (the log of a phone or a modem, with positions and throughput where it has them), it
+    shows where it was bad, and why; `multitracer schema drive` describes its JSON.
     """
     from multitracer.cli._output import page, text_output
     from multitracer.cli._reading import keep_memory, load, one
+    from multitracer.recording.inputs import find_inputs
 
     if intervals and not as_json:
         raise click.UsageError("--intervals needs --json; add --json, or omit --intervals")
     keep_memory()
-    recording = load(reading, output=output, needs=_needs)
+    inputs = find_inputs(*reading.inputs)
+    recording = load(reading, inputs=inputs, output=output, needs=_needs, cut=bool(inputs.points))
+    if not inputs.points and reading.connection is None and direction is None and recording.radio_context().phones:
+        if intervals:
+            raise click.UsageError("--intervals are of a transfer, but no packets were captured; omit --intervals")
+        _write_drive(recording, reading, output, as_json=as_json)
+        return
     from multitracer.diagnosis.diagnose import explain
 
     if reading.connection is None and direction is None and len(recording) > 1:
@@ -73,6 +87,48 @@ def command(reading: InputChoice, as_json: bool, intervals: bool, direction: str
             stream.write(json.dumps(_document(diagnosis, intervals=intervals), indent=1, allow_nan=False) + "\n")
         else:
             _show(page(stream), diagnosis)
+
+
+def _write_drive(recording: Recording, reading: InputChoice, output: str | None, *, as_json: bool) -> None:
+    """Write where a drive without captures was bad, and why."""
+    from multitracer.cli._output import page, text_output
+    from multitracer.cli._reading import axis_bounds_ns
+    from multitracer.diagnosis.drive import Drive, drive_document
+
+    context = recording.radio_context()
+    drive, origin_ns = Drive(context, shown_ns=axis_bounds_ns(recording, reading)), context.first_ns or 0
+    document = drive_document(drive, origin_ns)
+    with text_output(output) as stream:
+        if as_json:
+            stream.write(json.dumps(document, indent=1, allow_nan=False) + "\n")
+        else:
+            _show_drive(page(stream), drive, document)
+
+
+def _show_drive(sheet: Page, drive: Drive, document: Document) -> None:
+    from multitracer.diagnosis.drive import CAUSE_WORDS, evidence_of, length_s, place_of, span_of_the_cause
+    from multitracer.units import NS_PER_S
+    from multitracer.words import duration, interval
+
+    sheet.line(document["answer"], bold=True)
+    for sentence in document["caveats"]:
+        sheet.line(sentence)
+    sheet.line()
+    rows, last_s = drive.stretches.rows(), length_s(drive, 1)
+    for row, known in islice(zip(rows, document["stretches"], strict=True), _MOST_STRETCHES):
+        when = interval(known["begin_s"], known["end_s"], last_s=last_s)
+        lost_s = known["lost_s"] or 0
+        cost = f", cost {lost_s:.1f} s" if lost_s >= _WORTH_PRINTING_S else ""
+        cause = "cause not known" if row["cause"] == "unknown" else CAUSE_WORDS[row["cause"]]
+        sheet.line(f"{cause}, {when} ({duration(row['seconds'] * NS_PER_S)}){cost}")
+        for words in (place_of(row, drive.cell_names), evidence_of(row), span_of_the_cause(row)):
+            if words:
+                sheet.line(f"  {words}")
+    if (left := len(document["stretches"]) - _MOST_STRETCHES) > 0:
+        sheet.line(f"and {left:,} more (--json lists all)")
+    if document["stretches"]:
+        sheet.line()
+    sheet.line(" ".join(filter(None, (document["rule"], document["throughput"]))))
 
 
 def _needs(inputs: Inputs) -> Sequence[str]:
@@ -168,6 +224,8 @@ def _show_incident(
     sheet.line(f"  evidence: {', '.join(evidence) or _ACCOUNT}")
 
 
+_MOST_STRETCHES = 20
+"""Bad segments of a drive that are printed, those with the highest cost."""
 _WORTH_PRINTING_S = 0.05
 """Minimum cost of an incident that is printed, in s: less is 0.0; what it cost is then in the limits above."""
 _OF_ONE_END = ("sender-state", "sender", "receiver")

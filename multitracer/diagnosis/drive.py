@@ -16,7 +16,7 @@ import numpy as np
 
 from multitracer.analysis.mobility import around_handovers as windows
 from multitracer.analysis.mobility.around_handovers import epochs
-from multitracer.analysis.mobility.cells import cells_of
+from multitracer.analysis.mobility.cells import cell_name, cells_of
 from multitracer.analysis.mobility.seconds import DriveLimits, DriveSeries
 from multitracer.analysis.mobility.series import Samples, Steps, payload_rate
 from multitracer.analysis.mobility.stretches import stretches
@@ -25,21 +25,24 @@ from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.radio_cause import limits_of
 from multitracer.errors import InputError
-from multitracer.recording.phones import most_within
+from multitracer.recording.phones import most_within, which_phone
 from multitracer.recording.radio_context import RadioContext
 from multitracer.recording.transfer import Transfer
 from multitracer.schemas.mobility import AROUND, AROUND_LIMITS, STRETCHES
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS, NS_PER_S
+from multitracer.words import clock_time, count, duration, portable, rate
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from multitracer.analysis.mobility.route import Route
     from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.recording.capture import Capture
     from multitracer.recording.phones import Phone
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
-    from multitracer.tables import Mask, Times
+    from multitracer.tables import Document, Mask, Row, Times
 
 
 _LOGGED_RATES = {"Radio_rate_down": "downlink", "Radio_rate_up": "uplink"}
@@ -300,6 +303,11 @@ class Drive:
         )  # fmt: skip
         return stretches(drive, shown_ns=self.shown_ns)
 
+    @cached_property
+    def cell_names(self) -> list[str]:
+        """The names of the cells of the rated phone, by row in CELLS."""
+        return [] if self.phone is None else [cell_name(row) for row in self.cells(self.phone).rows()]
+
     def wanted(self, phone: Phone) -> Steps | None:
         """Return when a test program transferred data, by the state in its log; None without such a log."""
         if self.radio_context.recording.captures or self._logged_rate is None:
@@ -334,3 +342,198 @@ def drive_of(recording: Recording) -> Drive:
 
 _FINE_NS = 100 * NS_PER_MS
 """Interval of the fine throughput, in ns: a fifth of the bins around handovers, so that a bin is exact to 20 %."""
+
+
+# The answer in words: where it was bad, and why.
+
+
+_SEEN_S = 0.1
+"""Resolution of the durations in these sentences, in seconds."""
+CAUSE_WORDS = {
+    "coverage": "weak signal (coverage)",
+    "interference": "signal strong enough, but disturbed (interference)",
+    "technology": "an older technology served",
+    "handover": "a change of the cell",
+    "load": "good radio, but the cell was loaded",
+    "server": "the server had nothing to send",
+    "TCP": "TCP itself",
+    "unknown": "not known",
+}
+_SHORT = {
+    "coverage": "weak coverage",
+    "interference": "interference",
+    "technology": "an older technology",
+    "handover": "changes of the cell",
+    "load": "a loaded cell",
+    "server": "the server",
+    "TCP": "TCP itself",
+}
+_OF_ANOTHER_TIME = (
+    "No radio reading was logged while the packets were captured, so this shows the packets alone; "
+    "`multitracer align` compares the clocks."
+)
+_OF_A_PART = "Only the part between --from and --to is listed; its thresholds are those of the whole drive."
+
+
+def answer_of(drive: Drive) -> str:
+    """Return a sentence: how long the segments of the route were bad, and what was their main cause."""
+    table = drive.stretches
+    judged = table.provenance.get("judged_s", {})
+    seconds = sum(judged.get(name, 0) for name in ("by rate", "by radio"))
+    if not seconds:
+        if drive.shown_ns != (None, None) and drive.phone is None:
+            return "Nothing can be said: no reading of the radio lies between --from and --to."
+        return (
+            "Nothing can be said: no second of it has a rate that was wanted, nor a level of the radio. To find out, "
+            "record received power (RSRP or RSSI) each second, or the packets of a transfer."
+        )
+    if not len(table):
+        return f"Nowhere: none of the {seconds:,} seconds that can be judged was bad."
+    seconds = table.provenance["of_s"]
+    bad = min(float(table["seconds"].sum()), float(seconds))  # edges of stretches are finer than seconds
+    weights = {str(cause): float(table["seconds"][table["cause"] == cause].sum()) for cause in table["cause"]}
+    first = max(weights, key=weights.__getitem__)
+    share = f"{100 * min(weights[first] / bad, 1):.0f} % of that "
+    share += "for a cause that is not known" if first == "unknown" else f"for one cause: {_SHORT[first]}"
+    what = "It was bad" if judged.get("by rate") else "The radio was bad"
+    return f"{what} for {duration(bad * NS_PER_S)} of {duration(seconds * NS_PER_S)}, {share}."
+
+
+def caveats_of(drive: Drive) -> list[str]:
+    """Return sentences on what the answer does not show: another time, doubtful times, other phones and drives."""
+    phones = drive.part.phones
+    of_drive = which_phone(phones) if len(phones) > 1 else ""
+    of_drive = f"{of_drive[:1].upper()}{of_drive[1:]}." if of_drive else ""
+    other_time = "" if drive.is_of_the_packets else _OF_ANOTHER_TIME
+    return [words for words in (other_time, drive.radio_context.caveats, of_drive) if words]
+
+
+def rule_of(drive: Drive, origin_ns: int, speed: float) -> str:
+    """Return a text about the rule by which a second of the drive is bad."""
+    facts = drive.stretches.provenance
+    judged = facts.get("judged_s", {})
+    words = [] if drive.shown_ns == (None, None) else [_OF_A_PART]
+    were = {name: f"{count(n, 'second')} {'is' if n == 1 else 'are'}" for name, n in judged.items()}
+    if judged.get("by rate"):
+        poor, typical = rate(facts["poor_bps"]), rate(facts["typical_bps"])
+        words.append(
+            f"{were['by rate']} judged by the rate: less than {poor}, a fifth of what is typical "
+            f"here ({typical}), is bad."
+        )
+    if judged.get("by radio"):
+        words.append(f"{were['by radio']} judged by the radio alone: nothing shows that data were wanted.")
+    if facts.get("slow_s"):
+        begin_s = (facts["slow_longest_ns"] - origin_ns) * speed / NS_PER_S
+        longest = duration(facts["slow_longest_s"] * NS_PER_S)
+        words.append(
+            f"In {count(facts['slow_s'], 'second')} with a good radio the logger saw less than "
+            f"{rate(facts['slow_bps'])}, a fifth of its median (longest for {longest}, from {clock_time(begin_s)} "
+            "on): nothing shows whether data were wanted then; a log of the test program's state, or a "
+            "capture, would."
+        )
+    if facts.get("by_logger_s"):
+        words.append(
+            f"In {count(facts['by_logger_s'], 'second')} with a bad radio the logger saw "
+            f"{rate(facts['good_bps'])} or more all the same, or its typical rate: they were not bad."
+        )
+    if judged.get("not"):
+        words.append(f"{count(judged['not'], 'second')} cannot be judged.")
+    return " ".join(words)
+
+
+def place_of(row: Row, cells: Sequence[str]) -> str:
+    """Return the place of a bad segment, its cell, and its rate beside the typical one; `cells` are names."""
+    place = [f"at {row['lat_deg']:.5f}, {row['lon_deg']:.5f}"] if _is_known(row["lat_deg"]) else []
+    if _is_known(row["begin_m"]) and _is_known(row["end_m"]):
+        length = row["end_m"] - row["begin_m"]
+        place.append(f"{row['begin_m'] / 1000:.1f} km along the route, {length:.0f} m long")
+    place += [cells[row["cell"]]] if row["cell"] not in (None, NA) else []
+    if _is_known(row["throughput_bps"]) and _is_known(row["typical_bps"]):
+        place.append(f"{rate(row['throughput_bps'])} instead of {rate(row['typical_bps'])}")
+    return "; ".join(place)
+
+
+def evidence_of(row: Row) -> str:
+    """Return what shows the cause of a bad segment, or what would have to be recorded to know it."""
+    evidence = f"Evidence: {row['evidence']}." if row["evidence"] else ""
+    return evidence + (f" To find out, record: {row['missing']}." if row["missing"] else "")
+
+
+def span_of_the_cause(row: Row) -> str:
+    """Return a text: the duration of the cause, and the rate before and after it; empty if unknown."""
+    begin, end = ((row[name], row[f"cause_{name}"]) for name in ("begin_ns", "end_ns"))
+    if any(time in (None, NOT_A_TIME) for time in (*begin, *end)):
+        return ""
+    words = [f"The cause lasted {(end[1] - begin[1]) / NS_PER_S:.1f} s"]
+    if row["cause_within_s"] >= _SEEN_S:
+        words[0] += f" (begin and end known within {row['cause_within_s']:.1f} s)"
+    if not _is_known(row["lost_s"]):  # judged by the radio alone: no rate was looked at
+        return f"{words[0]}."
+    if (lead := begin[0] - begin[1]) >= NS_PER_S:
+        words.append(f"the rate fell {lead / NS_PER_S:.1f} s after it began")
+    if (late := end[0] - end[1]) >= NS_PER_S:
+        words.append(f"the rate rose again {late / NS_PER_S:.1f} s after it ended")
+    elif late <= -NS_PER_S:
+        words.append(f"the rate rose again {-late / NS_PER_S:.1f} s before it ended")
+    return "; ".join(words) + "."
+
+
+def _is_known(value: float | None) -> bool:
+    return value is not None and bool(np.isfinite(value))
+
+
+def length_s(drive: Drive, speed: float) -> float:
+    """Return the length of the drive in seconds of the figure."""
+    return float(drive.stretches.provenance.get("of_s", 0)) * speed
+
+
+DRIVE_SCHEMA = "multitracer.drive/1"
+
+
+def drive_document(drive: Drive, origin_ns: int) -> Document:
+    """Return the answer as JSON (docs/schemas/drive.schema.json); a missing value is null.
+
+    Raises
+    ------
+    InputError
+        If the drive's times are those of two clocks.
+    """
+    facts, phone = drive.stretches.provenance, drive.phone
+    judged = facts.get("judged_s", {})
+    span_ns = None if phone is None else phone.span_ns
+    return {
+        "schema": DRIVE_SCHEMA,
+        "answer": answer_of(drive),
+        "caveats": caveats_of(drive),
+        "rule": rule_of(drive, origin_ns, 1),
+        "throughput": drive.throughput_words or None,
+        "phone": None if phone is None else {
+            "host": portable(phone.host),
+            "logs": [portable(path) for path in phone.paths],
+            "begin_ns": None if span_ns is None else span_ns[0],
+            "end_ns": None if span_ns is None else span_ns[1],
+        },
+        "origin_ns": origin_ns,
+        "seconds": {
+            "judged_by_rate": judged.get("by rate", 0),
+            "judged_by_radio": judged.get("by radio", 0),
+            "not_judged": judged.get("not", 0),
+        },
+        "typical_bps": _known(facts.get("typical_bps")),
+        "poor_bps": _known(facts.get("poor_bps")),
+        "stretches": [_stretch(row, drive.cell_names, origin_ns) for row in drive.stretches.rows()],
+    }  # fmt: skip
+
+
+def _stretch(row: Row, cells: Sequence[str], origin_ns: int) -> Document:
+    names = [column.name for column in STRETCHES if column.name != "cell"]
+    values = {name: _known(row[name]) for name in names}
+    cell = None if row["cell"] in (None, NA) else cells[row["cell"]]
+    ends = {name: round((row[f"{name[:-2]}_ns"] - origin_ns) / NS_PER_S, 6) for name in ("begin_s", "end_s")}
+    return ends | values | {"cell": cell, "missing": row["missing"] or None, "evidence": row["evidence"] or None}
+
+
+def _known(value: object) -> object:
+    """Return a value of a row for JSON; None if it is missing."""
+    is_missing = value in (None, NOT_A_TIME) or (isinstance(value, float) and not np.isfinite(value))
+    return None if is_missing else value

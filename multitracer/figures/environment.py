@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.analysis.mobility.cells import cell_name
 from multitracer.analysis.transports import dropped, efficiency, is_sent_efficiency, why_absent
 from multitracer.errors import InputError
 from multitracer.figures.palette import LOOKS
@@ -24,7 +25,6 @@ from multitracer.figures.rtt_size import on_cell
 from multitracer.figures.series import BREAK, Series
 from multitracer.figures.sheet import Sheet, SheetPanel, axis_name
 from multitracer.figures.stack import BIT_RATE, DBM, DECIBEL, METRES, METRES_PER_S, PERCENT, PLAIN, Panel, Unit, plain
-from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from multitracer.analysis.transports import Transport
     from multitracer.figures.palette import Props, ThemeName
     from multitracer.recording.radio_context import RadioContext
-    from multitracer.tables import Array, Mask, Row, Table
+    from multitracer.tables import Array, Mask, Table
 
 ZERO_LEVEL_DBM = -113.0
 """Level that a CDPD modem reports without a signal (paper 000, section IV.B)."""
@@ -399,13 +399,6 @@ _COLOURS = 6
 """Number of cells with a colour of their own (roles cell_1 to cell_6); all others share a colour."""
 _MOST_NAMED = 12
 """Maximum number of cells in the legend: those that served longest."""
-
-
-def cell_name(cell: Row) -> str:
-    """Return the name of the cell in a row of CELLS or CELL_VISITS: technology, network, identifiers."""
-    names = {"cell_id": "cell", "physical_cell_id": "PCI", "channel": "channel"}
-    facts = [f"{word} {cell[name]}" for name, word in names.items() if cell[name] not in (None, NA)]
-    return " ".join(filter(None, (cell["rat"], cell["plmn"], ", ".join(facts) or "cell not identified")))
 
 
 def cell_strip(cell_visits: CellVisits) -> Panel | None:

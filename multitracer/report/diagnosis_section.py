@@ -16,9 +16,9 @@ from multitracer.diagnosis.sentence import name_of, numbers_of
 from multitracer.report.limit_words import COARSE, RECEIVER_ONLY, SEEN_FROM, says, shares_of, surely
 from multitracer.report.markup import Markup, element, fold, unbroken
 from multitracer.report.primary_cause import evidence_panels
-from multitracer.report.time_axis import TimeAxis, interval
+from multitracer.report.time_axis import TimeAxis
 from multitracer.units import NS_PER_S
-from multitracer.words import count, duration, percent, printable
+from multitracer.words import count, duration, interval, percent, printable
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.diagnosis import Diagnosis, Incident

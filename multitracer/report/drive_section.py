@@ -15,22 +15,32 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.mobility.cells import cell_name
 from multitracer.analysis.series.labelled import packet_series, rtt_series, series_table
+from multitracer.diagnosis.drive import (
+    CAUSE_WORDS,
+    answer_of,
+    caveats_of,
+    evidence_of,
+    length_s,
+    place_of,
+    rule_of,
+    span_of_the_cause,
+)
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.errors import InputError
 from multitracer.figures.drive_figure import TIME_TITLE, over_distance
-from multitracer.figures.environment import cell_name, radio_context_panels
+from multitracer.figures.environment import radio_context_panels
 from multitracer.figures.palette import LIMITS
 from multitracer.figures.stack import SharedAxis
-from multitracer.recording.phones import drives_beside, which_phone
+from multitracer.recording.phones import drives_beside
 from multitracer.report.embed import embed
 from multitracer.report.figure_section import static_figure
 from multitracer.report.markup import Markup, element, fold, unbroken
 from multitracer.report.route_map import BadStretch, MappedDrive, RouteEvent, Stretches, drawn_route
-from multitracer.report.time_axis import interval
-from multitracer.tables import NA, NOT_A_TIME
+from multitracer.tables import NA
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
-from multitracer.words import clock_time, count, duration, moment, printable, rate
+from multitracer.words import clock_time, count, duration, interval, moment, printable, rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,18 +58,6 @@ _FIRST = 5
 _MOST_STRETCHES = 100
 _ROOM_S = 5.0
 """Margin in seconds before and after a bad segment when its button moves the figure."""
-_SEEN_S = 0.1
-"""Resolution of the durations in these sections, in seconds."""
-_CAUSES = {
-    "coverage": "weak signal (coverage)",
-    "interference": "signal strong enough, but disturbed (interference)",
-    "technology": "an older technology served",
-    "handover": "a change of the cell",
-    "load": "good radio, but the cell was loaded",
-    "server": "the server had nothing to send",
-    "TCP": "TCP itself",
-    "unknown": "not known",
-}
 EVIDENCE_PANELS = {
     "coverage": "radio_power radio_quality",
     "interference": "radio_quality radio_power",
@@ -71,22 +69,6 @@ EVIDENCE_PANELS = {
     "unknown": "throughput radio_rate radio_power",
 }
 """Keys of the panels of the figure that show the evidence of a cause, the best one first."""
-_SHORT = {
-    "coverage": "weak coverage",
-    "interference": "interference",
-    "technology": "an older technology",
-    "handover": "changes of the cell",
-    "load": "a loaded cell",
-    "server": "the server",
-    "TCP": "TCP itself",
-}
-
-
-_OF_ANOTHER_TIME = (
-    "No radio reading was logged while the packets were captured, so this shows the packets alone; "
-    "`multitracer align` compares the clocks."
-)
-_OF_A_PART = "Only the part between --from and --to is listed; its thresholds are those of the whole drive."
 
 
 def stretches_section(drive: Drive, *, origin_ns: int, speed: float, is_aggregated: bool = False) -> Markup | None:
@@ -110,16 +92,13 @@ def stretches_section(drive: Drive, *, origin_ns: int, speed: float, is_aggregat
         why = f"Nothing can be said: {printable(str(error))}."
         section = element("section", element("h2", _TITLE), element("p", why, class_="lead"))
         return fold(_TITLE, section, id="stretches") if is_aggregated else section
-    cells = [] if drive.phone is None else [cell_name(row) for row in drive.cells(drive.phone).rows()]
+    cells = drive.cell_names
     shown = table.take(slice(_MOST_STRETCHES))
-    last_s = _length_s(drive, speed)
+    last_s = length_s(drive, speed)
     items = [element("li", _stretch(row, cells, origin_ns, speed, last_s)) for row in shown.rows()]
     left = len(table) - len(items)
-    other_time = "" if drive.is_of_the_packets else _OF_ANOTHER_TIME
-    of_drive = which_phone(drive.part.phones) if len(drive.part.phones) > 1 else ""
-    of_drive = f"{of_drive[:1].upper()}{of_drive[1:]}." if of_drive else ""
-    answer = _answer(drive)
-    lead = " ".join(filter(None, (answer, other_time, drive.radio_context.caveats, of_drive)))
+    answer = answer_of(drive)
+    lead = " ".join((answer, *caveats_of(drive)))
     rest = element("li", f"and {left:,} more") if left else None
     aggregated = element(
         "details",
@@ -132,67 +111,10 @@ def stretches_section(drive: Drive, *, origin_ns: int, speed: float, is_aggregat
         element("p", printable(lead), class_="lead"),
         element("ol", items[:_FIRST], class_="findings") if items else None,
         aggregated if len(items) > _FIRST else None,
-        element("p", unbroken(_how(drive, origin_ns, speed)), class_="muted"),
+        element("p", unbroken(rule_of(drive, origin_ns, speed)), class_="muted"),
         class_="stretches long",
     )
     return fold(_TITLE, section, note=answer, id="stretches") if is_aggregated else section
-
-
-def _answer(drive: Drive) -> str:
-    """Return a sentence: how long the segments of the route were bad, and what was their main cause."""
-    table = drive.stretches
-    judged = table.provenance.get("judged_s", {})
-    seconds = sum(judged.get(name, 0) for name in ("by rate", "by radio"))
-    if not seconds:
-        if drive.shown_ns != (None, None) and drive.phone is None:
-            return "Nothing can be said: no reading of the radio lies between --from and --to."
-        return (
-            "Nothing can be said: no second of it has a rate that was wanted, nor a level of the radio. To find out, "
-            "record received power (RSRP or RSSI) each second, or the packets of a transfer."
-        )
-    if not len(table):
-        return f"Nowhere: none of the {seconds:,} seconds that can be judged was bad."
-    seconds = table.provenance["of_s"]
-    bad = min(float(table["seconds"].sum()), float(seconds))  # edges of stretches are finer than seconds
-    weights = {str(cause): float(table["seconds"][table["cause"] == cause].sum()) for cause in table["cause"]}
-    first = max(weights, key=weights.__getitem__)
-    share = f"{100 * min(weights[first] / bad, 1):.0f} % of that "
-    share += "for a cause that is not known" if first == "unknown" else f"for one cause: {_SHORT[first]}"
-    what = "It was bad" if judged.get("by rate") else "The radio was bad"
-    return f"{what} for {duration(bad * NS_PER_S)} of {duration(seconds * NS_PER_S)}, {share}."
-
-
-def _how(drive: Drive, origin_ns: int, speed: float) -> str:
-    """Return a text about the rule by which a second of the drive is bad."""
-    facts = drive.stretches.provenance
-    judged = facts.get("judged_s", {})
-    words = [] if drive.shown_ns == (None, None) else [_OF_A_PART]
-    were = {name: f"{count(n, 'second')} {'is' if n == 1 else 'are'}" for name, n in judged.items()}
-    if judged.get("by rate"):
-        poor, typical = rate(facts["poor_bps"]), rate(facts["typical_bps"])
-        words.append(
-            f"{were['by rate']} judged by the rate: less than {poor}, a fifth of what is typical "
-            f"here ({typical}), is bad."
-        )
-    if judged.get("by radio"):
-        words.append(f"{were['by radio']} judged by the radio alone: nothing shows that data were wanted.")
-    if facts.get("slow_s"):
-        begin_s = (facts["slow_longest_ns"] - origin_ns) * speed / NS_PER_S
-        longest = duration(facts["slow_longest_s"] * NS_PER_S)
-        words.append(
-            f"In {count(facts['slow_s'], 'second')} with a good radio the logger saw less than "
-            f"{rate(facts['slow_bps'])}, a fifth of its median (longest for {longest}, from {clock_time(begin_s)} "
-            "on): nothing shows whether data were wanted then; a log of the test program's state, or a "
-            "capture, would."
-        )
-    if facts.get("by_logger_s"):
-        words.append(
-            f"In {count(facts['by_logger_s'], 'second')} with a bad radio the logger saw "
-            f"{rate(facts['good_bps'])} or more all the same, or its typical rate: they were not bad."
-        )
-    if judged.get("not"):
-        words.append(f"{count(judged['not'], 'second')} cannot be judged.")
-    return " ".join(words)
 
 
 def _stretch(row: Row, cells: list[str], origin_ns: int, speed: float, last_s: float) -> list[Markup | None]:
@@ -205,47 +127,15 @@ def _stretch(row: Row, cells: list[str], origin_ns: int, speed: float, last_s: f
         "data_mark_to": f"{end_s:.3f}",
         "data_panels": EVIDENCE_PANELS[row["cause"]],
     }
-    place = [f"at {row['lat_deg']:.5f}, {row['lon_deg']:.5f}"] if _is_known(row["lat_deg"]) else []
-    if _is_known(row["begin_m"]) and _is_known(row["end_m"]):
-        length = row["end_m"] - row["begin_m"]
-        place.append(f"{row['begin_m'] / _KILOMETRE_M:.1f} km along the route, {length:.0f} m long")
-    place += [cells[row["cell"]]] if row["cell"] not in (None, NA) else []
-    if _is_known(row["throughput_bps"]) and _is_known(row["typical_bps"]):
-        place.append(f"{rate(row['throughput_bps'])} instead of {rate(row['typical_bps'])}")
     when = f"{interval(begin_s, end_s, last_s=last_s)} ({duration(row['seconds'] * NS_PER_S)})"
-    evidence = f"Evidence: {row['evidence']}." if row["evidence"] else ""
-    evidence += f" To find out, record: {row['missing']}." if row["missing"] else ""
     return [
-        element("strong", _CAUSES[row["cause"]]),
+        element("strong", CAUSE_WORDS[row["cause"]]),
         element("span", f" {when} ", class_="muted"),
         element("button", "Show", type="button", data_show="0", **ends),
-        element("p", unbroken(printable("; ".join(place)))),
-        element("p", unbroken(printable(evidence))),
-        element("p", words) if (words := _when_of_the_cause(row)) else None,
+        element("p", unbroken(printable(place_of(row, cells)))),
+        element("p", unbroken(printable(evidence_of(row)))),
+        element("p", words) if (words := span_of_the_cause(row)) else None,
     ]
-
-
-def _when_of_the_cause(row: Row) -> str:
-    """Return a text: the duration of the cause, and the rate before and after it; empty if unknown."""
-    begin, end = ((row[name], row[f"cause_{name}"]) for name in ("begin_ns", "end_ns"))
-    if any(time in (None, NOT_A_TIME) for time in (*begin, *end)):
-        return ""
-    words = [f"The cause lasted {(end[1] - begin[1]) / NS_PER_S:.1f} s"]
-    if row["cause_within_s"] >= _SEEN_S:
-        words[0] += f" (begin and end known within {row['cause_within_s']:.1f} s)"
-    if not _is_known(row["lost_s"]):  # judged by the radio alone: no rate was looked at
-        return f"{words[0]}."
-    if (lead := begin[0] - begin[1]) >= NS_PER_S:
-        words.append(f"the rate fell {lead / NS_PER_S:.1f} s after it began")
-    if (late := end[0] - end[1]) >= NS_PER_S:
-        words.append(f"the rate rose again {late / NS_PER_S:.1f} s after it ended")
-    elif late <= -NS_PER_S:
-        words.append(f"the rate rose again {-late / NS_PER_S:.1f} s before it ended")
-    return "; ".join(words) + "."
-
-
-def _is_known(value: float | None) -> bool:
-    return value is not None and bool(np.isfinite(value))
 
 
 def route_map(
@@ -299,7 +189,7 @@ def worst_list(drive: Drive, *, origin_ns: int, speed: float) -> Markup | None:
     if not every:
         return None
     ends_s = [[(at - origin_ns) * speed / NS_PER_S for at in each[:2]] for each in every]
-    last_s = _length_s(drive, speed)
+    last_s = length_s(drive, speed)
     items = [
         element("li", element("b", interval(*own, last_s=last_s)), f" {each.words}")
         for own, each in zip(ends_s[:_FIRST], every, strict=False)
@@ -309,18 +199,13 @@ def worst_list(drive: Drive, *, origin_ns: int, speed: float) -> Markup | None:
     return element("div", element("h3", "Where it was bad"), element("ol", items), rest, class_="worst")
 
 
-def _length_s(drive: Drive, speed: float) -> float:
-    """Return the length of the drive in seconds of the figure."""
-    return float(drive.stretches.provenance.get("of_s", 0)) * speed
-
-
 def _bad(drive: Drive) -> list[BadStretch]:
     """Return the bad stretches that the page lists, in that order; none if the clocks do not allow a list."""
     try:
         rows = drive.stretches.take(slice(_MOST_STRETCHES)).rows() if drive.phones else ()
     except InputError:  # `stretches_section` says why
         return []
-    return [BadStretch(row["begin_ns"], row["end_ns"], _CAUSES[row["cause"]]) for row in rows]
+    return [BadStretch(row["begin_ns"], row["end_ns"], CAUSE_WORDS[row["cause"]]) for row in rows]
 
 
 def tcp_on_the_road(transfer: Transfer) -> dict[str, Table]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.report.markup import Markup, element
 from multitracer.units import NS_PER_S
-from multitracer.words import clock_time, ends
+from multitracer.words import clock_time, interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,8 +25,6 @@ _TIME_STEPS = (
     86_400, 172_800, 432_000, 864_000, 2_592_000, 8_640_000,
 )  # fmt: skip
 """Possible tick distances of an axis of a minute and more, in seconds, as in points/axes.js."""
-_EXACT_S = 10.0
-"""Length of an interval below which its ends have a tenth of a second."""
 
 
 class TimeAxis(NamedTuple):
@@ -113,17 +111,6 @@ def stretches(axis: TimeAxis, spans: Iterable[tuple[int, int, str]], *, label: s
 def when(axis: TimeAxis, begin_ns: int, end_ns: int) -> str:
     """Return begin and end of an interval as text, in the time of the figure."""
     return interval(axis.seconds(begin_ns), axis.seconds(end_ns), last_s=axis.seconds(axis.end_ns))
-
-
-def interval(begin_s: float, end_s: float, *, last_s: float) -> str:
-    """Return an interval as text: 0:17 to 0:27, or 1.2 s to 3.4 s if the axis ends (`last_s`) within a minute.
-
-    A short one has tenths: 2:16.4 to 2:17.2.
-    """
-    if last_s < _MINUTE_S:
-        return ends(f"{begin_s:.1f} s", f"{end_s:.1f} s")
-    decimals = 0 if end_s - begin_s >= _EXACT_S else 1
-    return ends(clock_time(begin_s, decimals), clock_time(end_s, decimals))
 
 
 def times(axis: TimeAxis) -> Markup:

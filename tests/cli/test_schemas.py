@@ -93,6 +93,12 @@ def test_doctor_lists_each_package_with_its_size_and_what_it_is_for() -> None:
     assert all(bool(each["fix"]) != each["works"] for each in of.values())
 
 
+def test_diagnose_of_a_drive() -> None:
+    document = checked("drive", "diagnose", "--json", _SAMPLES / "rehearsal")
+    assert [each["cause"] for each in document["stretches"]] == ["coverage"]
+    assert document["stretches"][0]["lost_s"] is None
+
+
 @pytest.mark.parametrize("more", [(), ("--maps",)])
 def test_formats(more: tuple[str, ...]) -> None:
     document = checked("formats", "formats", "--json", *more)

@@ -58,11 +58,59 @@ def test_all_commands_take_logs_alone(given: list[Path], tmp_path: Path) -> None
 
 
 def test_what_needs_packets_says_that_there_are_none(csv: Path) -> None:
-    said = call("diagnose", csv, status=1).stderr
-    assert "contains no TCP connection; `multitracer report` shows the radio and position logs" in said
+    for given in ([PLACES], ["--direction", "forward", csv]):
+        assert "contains no TCP connection" in call("diagnose", *given, status=1).stderr
+    assert "there is no connection 1" in call("diagnose", "--connection", "1", csv, status=1).stderr
+    assert "--intervals are of a transfer" in call("diagnose", "--json", "--intervals", csv, status=2).stderr
     assert "no TCP connection in this recording" in call("plot", "-c", "1", csv, status=1).stderr
     assert "contains no capture" in call("export", "segments", csv, status=1).stderr
     assert "not a packet capture" in call("dissect", csv, status=1).stderr
+
+
+def drive_test(path: Path) -> Path:
+    """Write two minutes of a test program that loads: 10 s without coverage, 10 s with interference."""
+    lines = [f"{CSV.splitlines()[0]},State"]
+    for second in range(120):
+        rsrp, snr, rate = (
+            (-126, 8, 100) if 30 <= second < 40 else (-90, -4, 300) if 70 <= second < 80 else (-90, 18, 20000)
+        )
+        stamp, place = f"2026.11.20_10.0{second // 60}.{second % 60:02}", f"{second * 1e-4 - 8.4958:.6f},51.895500"
+        lines.append(f"{stamp},{place},36,A,LTE,{rsrp},-10,{snr},9,{rate},50,D")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_a_drive_is_diagnosed_as_its_report_does(tmp_path: Path) -> None:
+    """Where it was bad, and why: the causes, their places and times are those that were written."""
+    csv = drive_test(tmp_path / "drive.csv")
+    document = json.loads(call("diagnose", "--json", csv).stdout)
+    first, second = document["stretches"]
+    assert (first["cause"], first["begin_s"], first["end_s"]) == ("coverage", 30, 40)
+    assert (second["cause"], second["begin_s"], second["end_s"]) == ("interference", 70, 80)
+    assert first["lat_deg"] == pytest.approx(51.8955)
+    assert first["lon_deg"] == pytest.approx(-8.4923, abs=1e-4)
+    assert (first["throughput_bps"], first["typical_bps"]) == (100_000, 20_000_000)
+    assert document["seconds"] == {"judged_by_rate": 120, "judged_by_radio": 0, "not_judged": 0}
+    assert document["answer"] == "It was bad for 20 s of 2 min, 50 % of that for one cause: weak coverage."
+    text = call("diagnose", csv).stdout
+    assert text.startswith(f"{document['answer']}\nA log names no time zone")
+    assert "weak signal (coverage), 0:30 to 0:40 (10 s), cost 9.9 s\n  at 51.89550, -8.49230; 0.2 km along" in text
+    assert "Evidence: RSRP -126 dBm; weak (below -110 dBm) for 10 of 10 s." in text
+    call("report", "-o", tmp_path / "report.html", csv)
+    assert document["answer"] in (tmp_path / "report.html").read_text().replace("\xa0", " ")
+
+
+def test_a_part_of_a_drive_is_judged_by_the_whole(tmp_path: Path) -> None:
+    csv = drive_test(tmp_path / "drive.csv")
+    document = json.loads(call("diagnose", "--json", "--from", "75", csv).stdout)
+    assert [(each["cause"], each["begin_s"], each["end_s"]) for each in document["stretches"]] == [
+        ("interference", 75, 80)
+    ]
+    assert (document["typical_bps"], document["seconds"]["judged_by_rate"]) == (20_000_000, 45)
+
+
+def test_a_drive_without_a_bad_second_or_a_rate_says_so(csv: Path) -> None:
+    assert call("diagnose", csv).stdout.startswith("Nowhere: none of the 7 seconds that can be judged was bad.")
 
 
 def test_each_value_of_a_series_is_that_of_the_log(csv: Path, tmp_path: Path) -> None:

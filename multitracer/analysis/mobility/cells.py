@@ -23,7 +23,7 @@ from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.analysis.mobility.route import Route
-    from multitracer.tables import Array, Mask, Numbers, Times
+    from multitracer.tables import Array, Mask, Numbers, Row, Times
 
 HOLD_S = 10.0
 """Time for which a reading is valid, s: the slowest known poll intervals of routers (RUTOS, 3ginfo) are 5 s and 10 s.
@@ -372,3 +372,10 @@ def _distance(cell_visits: CellVisits, route: Route | None, number: int) -> Arra
     some = np.bincount(cell[known], minlength=number) > 0
     total = np.bincount(cell[known], weights=way[known], minlength=number)
     return np.asarray(np.where(some, total, np.nan))
+
+
+def cell_name(cell: Row) -> str:
+    """Return the name of the cell in a row of CELLS or CELL_VISITS: technology, network, identifiers."""
+    names = {"cell_id": "cell", "physical_cell_id": "PCI", "channel": "channel"}
+    facts = [f"{word} {cell[name]}" for name, word in names.items() if cell[name] not in (None, NA)]
+    return " ".join(filter(None, (cell["rat"], cell["plmn"], ", ".join(facts) or "cell not identified")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from multitracer.analysis.mobility.cells import cell_name
 from multitracer.campaign.report.drawings import (
     GROUP_HEADS,
     bar,
@@ -20,7 +21,6 @@ from multitracer.campaign.report.drawings import (
 )
 from multitracer.campaign.report.questions import MOST_GROUPS, PERCENTS, RADIO
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, LimitSubtype
-from multitracer.figures.environment import cell_name
 from multitracer.report.limit_words import says
 from multitracer.report.markup import Markup, element, unbroken
 from multitracer.units import NS_PER_S
