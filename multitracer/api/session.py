@@ -52,6 +52,7 @@ def open(  # noqa: A001, PLR0913  # as in gzip.open; each is what one log lacks
     keep_duplicates: bool = False,
     zone: str | None = None,
     date: str | None = None,
+    phone: str | None = None,
 ) -> Session:
     """Read and analyse captures and logs, or a session folder.
 
@@ -78,6 +79,8 @@ def open(  # noqa: A001, PLR0913  # as in gzip.open; each is what one log lacks
     date : str, optional
         Date of the first time in logs that name the time of day only, such as "2026-11-30"; by default the date in
         the manifest, else 1970-01-01.
+    phone : str, optional
+        Use only the radio of this phone or modem, of several in a session: its host, its log, or its serial number.
 
     Returns
     -------
@@ -97,7 +100,14 @@ def open(  # noqa: A001, PLR0913  # as in gzip.open; each is what one log lacks
     is_complete = begin is None and end is None
     need = Need.SEGMENTS if is_complete else Need.PACKETS
     recording = read(
-        *paths, need=need, max_packets=max_packets, decap=decap, keep_duplicates=keep_duplicates, zone=zone, date=date
+        *paths,
+        need=need,
+        max_packets=max_packets,
+        decap=decap,
+        keep_duplicates=keep_duplicates,
+        zone=zone,
+        date=date,
+        phone=phone,
     )
     session = Session(recording)
     return session if is_complete else session.between(begin, end)
@@ -460,7 +470,9 @@ class Session(SessionTables, SessionFigures):
         True
         """
         base = None if base_map is None else base_map_of(self._recording, base_map)
-        write_report(self._recording, path, Request(connection=connection, title=self.name, base_map=base))
+        write_report(
+            self._recording, path, Request(connection=connection, title=self._recording.inputs.title, base_map=base)
+        )
 
     def to_parquet(self, folder: str | os.PathLike[str]) -> None:
         """Write the tables of connections and of the drive as Parquet files into a new folder.

@@ -152,6 +152,12 @@ FORCING = {
         help="Date (2026-11-30) of the first time in logs that name the time of day only; of logs that name month and "
         "day too, the year of the first time. Default: the date in the manifest, else 1970-01-01.",
     ),
+    "phone": click.option(
+        "--phone",
+        metavar="NAME",
+        help="Use only the radio of this phone or modem, of several in a session: its host, its log, or its serial "
+        "number. Default: all, of which the one with most readings is shown.",
+    ),
 }
 """Options that say how captures and logs are read, by the name that `parsers.force_reading` knows.
 
@@ -164,7 +170,7 @@ _MAX_MEMORY = click.option(
     help="Use at most N bytes of memory (500M, 2G). Default: four fifths of what is free. A command that needs more "
     "ends with an error.",
 )
-_UNFORCED = {"time_unit": None, "decap": True, "keep_duplicates": False, "zone": None, "date": None}
+_UNFORCED = {"time_unit": None, "decap": True, "keep_duplicates": False, "zone": None, "date": None, "phone": None}
 """The values that force nothing."""
 
 

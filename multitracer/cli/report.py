@@ -180,5 +180,5 @@ def _analysed(session: Inputs, reading: InputChoice, request: Request, *, output
     if request.base_map is not None and recording.radio_context().route is None:
         warn(f"{recording.name}: {NO_ROUTE}")
     last_ns = None if end_ns is None else end_ns - 1
-    request = replace(request, connection=chosen, from_ns=begin_ns, to_ns=last_ns, title=session.name)
-    return Input(session.name, recording, request)
+    request = replace(request, connection=chosen, from_ns=begin_ns, to_ns=last_ns, title=session.title)
+    return Input(session.title, recording, request)

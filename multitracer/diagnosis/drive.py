@@ -513,6 +513,7 @@ def drive_document(drive: Drive, origin_ns: int) -> Document:
             "begin_ns": None if span_ns is None else span_ns[0],
             "end_ns": None if span_ns is None else span_ns[1],
         },
+        "phones": list(dict.fromkeys(portable(each.host) for each in drive.phones)),
         "origin_ns": origin_ns,
         "seconds": {
             "judged_by_rate": judged.get("by rate", 0),

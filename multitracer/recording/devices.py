@@ -65,6 +65,12 @@ class PhoneLog(NamedTuple):
     """HANDOVERS from the log's signalling messages."""
 
     @property
+    def serials(self) -> set[str]:
+        """The serial numbers of the phones that answered, as far as the log states them."""
+        stated = self.radio.provenance.get("phones", ())
+        return {str(each["serial"]) for each in stated if isinstance(each, dict) and each.get("serial")}
+
+    @property
     def times(self) -> Times:
         """The known times of all rows: int64, ns."""
         time_ns = np.concatenate([self.radio["time_ns"], self.orders["time_ns"]])
@@ -134,6 +140,9 @@ class _Phone(NamedTuple):
 
     def contradicts(self, log: PhoneLog, span: Span) -> bool:
         """Return whether a log cannot be from this phone, because it contradicts one of the phone's logs."""
+        stated = [own.serials for own in self.logs if own.serials]
+        if log.serials and stated and all(log.serials.isdisjoint(own) for own in stated):
+            return True
         pairs = zip(self.logs, self.spans, strict=True)
         overlapping = [own for own, other in pairs if not follow(span, other)]
         return any(_contradict(log, own) for own in overlapping)

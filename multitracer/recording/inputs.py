@@ -106,6 +106,11 @@ class Inputs:
         return [*paths, str(self.folder / MANIFEST)]
 
     @property
+    def title(self) -> str:
+        """The name of the folder as it is now, else that of the first file; `name` is that of the manifest."""
+        return (self.folder.resolve().name if self.folder is not None else "") or self.name
+
+    @property
     def too_large(self) -> str:
         """A text that says why the captures are not completely held in memory; empty if they are."""
         paths = [path for point in self.points for path in point.paths]

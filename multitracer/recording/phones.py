@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from multitracer.analysis.mobility.cells import cell_visits_of
 from multitracer.analysis.mobility.handovers import handovers_of, is_leg
 from multitracer.analysis.series.labelled import radio_series
+from multitracer.errors import InputError
 from multitracer.recording.devices import PhoneLog, orders_of, phones_apart, radio_of
 from multitracer.schemas.mobility import JUDGED_HANDOVERS
 from multitracer.schemas.radio import RADIO
@@ -87,6 +89,18 @@ class Phone:
     signalling: Table
     paths: tuple[str, ...]
     logs: tuple[PhoneLog, ...] = ()
+
+    @property
+    def names(self) -> set[str]:
+        """What a user may call it: `host`, the host alone, its logs, and the serial numbers that they state."""
+        files = {PurePath(path).name for path in self.paths}
+        serials = {serial for log in self.logs for serial in log.serials}
+        return {
+            self.host,
+            *(log.host for log in self.logs),
+            *files,
+            *(name.partition(".")[0] for name in files),
+        } | serials
 
     @property
     def span_ns(self) -> tuple[int, int] | None:
@@ -176,6 +190,21 @@ def phones_of(radio: Sequence[Placed], orders: Sequence[Placed], captures: Seque
     return sorted(phones, key=lambda phone: (not _meet(phone.span_ns, packets), -phone.rows))
 
 
+def chosen(phones: Sequence[Phone], name: str | None, recording: str) -> list[Phone]:
+    """Return the phones with a name; all if it is None.
+
+    Raises
+    ------
+    InputError
+        If there are phones, but none has this name.
+    """
+    own = [phone for phone in phones if name is None or name in phone.names]
+    if phones and not own:
+        there = ", ".join(dict.fromkeys(portable(phone.host) for phone in phones))
+        raise InputError(f"{recording}: no radio log is of a phone {name!r}; the phones are {there}")
+    return own
+
+
 def most_within(phones: Sequence[Phone], bounds_ns: Bounds) -> list[tuple[Phone, Phone]]:
     """Return pairs (phone, the same phone with only its rows in a window).
 
@@ -254,7 +283,8 @@ def which_phone(phones: Sequence[Phone]) -> str:
     if not radios and span_ns is not None:
         first = f"the drive from {moment(span_ns[0])} on"
     held = " and ".join(others)
-    return f"what is shown is of {first}; the logs hold {held}, too (`export tables`)"
+    choice = "`--phone NAME` chooses, " if named else ""
+    return f"what is shown is of {first}; the logs hold {held}, too ({choice}`export tables` has all)"
 
 
 def log_names(logs: Sequence[PhoneLog]) -> str:

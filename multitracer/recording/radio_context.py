@@ -21,7 +21,7 @@ from multitracer.clock.model.relation import Clock
 from multitracer.clock.moved_table import moved
 from multitracer.recording.devices import Placed, of_drive, tracks_of
 from multitracer.recording.inputs import RADIO_CONTEXT_LAYERS
-from multitracer.recording.phones import most_within, phones_of, span_of_packets, which_phone
+from multitracer.recording.phones import chosen, most_within, phones_of, span_of_packets, which_phone
 from multitracer.recording.window import within_both
 from multitracer.schemas.radio import GAPS, MARKERS, POSITION, RADIO
 from multitracer.schemas.signalling import HANDOVERS
@@ -58,6 +58,10 @@ class Recorded(Protocol):
     @property
     def name(self) -> str:
         """The recording's name."""
+
+    @property
+    def phone(self) -> str | None:
+        """The name of the phone that the user chose; None for all."""
 
     @property
     def captures(self) -> Sequence[Capture]:
@@ -147,11 +151,12 @@ class RadioContext:
 
     @cached_property
     def phones(self) -> list[Phone]:
-        """The phones of the recording on their drives; the one with most readings comes first."""
+        """The phones of the recording on their drives, or the chosen one; the one with most readings comes first."""
         if self.shown_of is not None:
             complete, bounds_ns = self.shown_of
             return [own for _, own in most_within(complete.phones, bounds_ns)]
-        return phones_of(self.radio, self.logged(HANDOVERS.name), self.recording.captures)
+        phones = phones_of(self.radio, self.logged(HANDOVERS.name), self.recording.captures)
+        return chosen(phones, self.recording.phone, self.recording.name)
 
     @cached_property
     def drive(self) -> tuple[Placed, Route] | None:
@@ -166,8 +171,19 @@ class RadioContext:
 
     @cached_property
     def _tracks(self) -> list[Placed]:
-        """POSITION of each receiver during the first phone's drive; successive logs form one table."""
-        return of_drive(tracks_of(self.position), self.span_ns)
+        """POSITION of each receiver during the first phone's drive; successive logs form one table.
+
+        Those in the logs of that phone come before others of its host, and these before those of other hosts, which
+        may have been elsewhere.
+        """
+        tracks = of_drive(tracks_of(self.position), self.span_ns)
+        phone = self.phones[0] if self.phones else None
+        if phone is None or not phone.logs:
+            return tracks
+        hosts = {log.host for log in phone.logs}
+        own = [track for track in tracks if track.path in phone.paths] if phone.host not in hosts else []
+        near = [track for track in tracks if track.host in hosts]
+        return next((some for some in (own, near) if any(map(_has_place, some))), tracks)
 
     @cached_property
     def span_ns(self) -> tuple[int, int] | None:
@@ -246,6 +262,10 @@ class RadioContext:
 
     def __bool__(self) -> bool:
         return bool(self.radio or self.position or self.markers)
+
+
+def _has_place(track: Placed) -> bool:
+    return len(route_of(track.table).table) > 0
 
 
 def names_no_zone(table: Table) -> bool:

@@ -87,6 +87,7 @@ def read(  # noqa: PLR0913  # what a user may choose
     keep_duplicates: bool = False,
     zone: str | None = None,
     date: str | None = None,
+    phone: str | None = None,
 ) -> Recording:
     """Read the inputs as one recording, and count the connections of its captures.
 
@@ -121,6 +122,8 @@ def read(  # noqa: PLR0913  # what a user may choose
         Time zone of times in logs that name none: "UTC", "+01:00" or an IANA name.
     date : str, optional
         Date of the first time in logs that name the time of day only: "2026-11-30".
+    phone : str, optional
+        Use only the radio logs of this phone: its host, its log, or its serial number.
 
     Raises
     ------
@@ -130,7 +133,7 @@ def read(  # noqa: PLR0913  # what a user may choose
     """
     forced: dict[str, object] = {} if decap else {"decap": False}
     forced |= {"keep_duplicates": True} if keep_duplicates else {}
-    forced |= {name: text for name, text in (("zone", zone), ("date", date)) if text is not None}
+    forced |= {name: text for name, text in (("zone", zone), ("date", date), ("phone", phone)) if text is not None}
     if forced:
         with parsers.force_reading(**forced):
             return read(*inputs, need=need, only=only, window=window, max_packets=max_packets, progress=progress,

@@ -50,6 +50,11 @@ _STATE = attrgetter("st_size", "st_mtime_ns")
 """File attributes that show a change of a file."""
 
 
+def _forced_phone() -> str | None:
+    phone = parsers.forced_reading().get("phone")
+    return phone if isinstance(phone, str) else None
+
+
 @dataclass
 class Recording:
     """The captures and logs of one recording.
@@ -68,6 +73,8 @@ class Recording:
         Bounds to which the captures were cut; None leaves a side open.
     stated : dict
         What the user states of the times in its logs, as `parsers.force_reading` takes it: `zone` and `date`.
+    phone : str or None
+        The phone whose radio logs are used: its host, its log, or its serial number. None uses all.
     """
 
     inputs: Inputs
@@ -76,6 +83,7 @@ class Recording:
     notes: list[str] = field(default_factory=list)
     bounds_ns: Bounds = (None, None)
     stated: dict[str, str] = field(default_factory=parsers.forced_times)
+    phone: str | None = field(default_factory=_forced_phone)
     _logs: dict[str, list[ParsedLog]] = field(default_factory=dict, repr=False)
     _losses: dict[str, list[str]] = field(default_factory=dict, repr=False)
     _radio_context: dict[str | None, RadioContext] = field(default_factory=dict, init=False, repr=False)
@@ -96,7 +104,9 @@ class Recording:
         """Return a recording of the same inputs with the same parsed logs, but without captures."""
         inputs = replace(self.inputs, warnings=[])
         notes = list(self.notes)
-        return Recording(inputs, notes=notes, stated=self.stated, _logs=self._logs, _losses=self._losses)
+        return Recording(
+            inputs, notes=notes, stated=self.stated, phone=self.phone, _logs=self._logs, _losses=self._losses
+        )
 
     def __len__(self) -> int:
         return sum(map(len, self.captures))

@@ -15,6 +15,7 @@ import pytest
 import multitracer as mt
 import parsers
 from collectors.android import QUESTIONS
+from multitracer.recording.read import read
 from tests.cli.program import ENVIRONMENT
 from tests.cli.program import run as program
 from tests.collectors.adbd import Phone
@@ -268,6 +269,10 @@ def test_capture_records_two_phones_and_relates_their_clocks(tools: Tools, tmp_p
         program(*capture, "--plain", "--", "sh", "-c", f"cd {folder}; {wait}", env=environment)
     session = mt.open(folder)
     assert {-65.0, -117.0} <= set(session.radio["rsrp_dbm"].dropna())
+    (phone,) = read(folder, phone=other.serial).radio_context().phones
+    serving = phone.radio["rsrp_dbm"][phone.radio["source"] == "mSignalStrength"].tolist()
+    assert -117.0 in serving, "phones are told apart by their serial numbers, however few readings there are"
+    assert -65.0 not in serving
     edges = session.align().edges
     ours = edges[edges["method"] == "remote clock between two readings"]
     assert set(ours["from_host"]) == {f"phone {one.serial}", f"phone {other.serial}"}

@@ -43,7 +43,9 @@ def test_two_phones_of_one_folder_are_two(tmp_path: Path, cell: int, rsrp: int) 
     names = [name.rpartition("/")[2] for name in drive.handovers["host"].unique()]
     assert names == ["first.csv", "second.csv"]
     assert set(drive.series()["Radio_rsrp"]["value"]) == {-85.0}
-    assert "first.csv; the logs hold 1 other radio, too (`export tables`)" in " ".join(drive.warnings)
+    assert "first.csv; the logs hold 1 other radio, too (`--phone NAME` chooses, `export tables` has all)" in " ".join(
+        drive.warnings
+    )
     write_report(read(tmp_path), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     assert "first.csv; the logs hold 1 other radio, too" in html

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 
+import multitracer as mt
 from multitracer.recording.phones import Phone
 from multitracer.recording.read import read
 from multitracer.report.write import write_report
@@ -13,6 +16,7 @@ from multitracer.schemas.mobility import JUDGED_HANDOVERS
 from multitracer.schemas.radio import RADIO
 from multitracer.schemas.signalling import HANDOVERS, HandoverKind
 from multitracer.tables import NA
+from tests.cli.program import call
 from tests.report.test_route_map import START_NS, table
 
 if TYPE_CHECKING:
@@ -63,3 +67,65 @@ def test_a_report_says_that_there_is_another_card(tmp_path: Path) -> None:
     assert "has 1 other radio, too" in html
     assert "What is shown is of card 0 of the phone; the logs hold 1 other radio, too" in html
     assert "1 serving cell" in html
+
+
+@pytest.fixture
+def two_cars(tmp_path: Path) -> Path:
+    """Two phones in two cars, each in a folder of its own; the second one has fewer readings, and more positions."""
+    for host, rsrp_dbm, cell, lat_deg, readings, positions in (
+        ("a", -90, 7, 52.5, 120, 60),
+        ("b", -120, 9, 48.1, 100, 100),
+    ):
+        folder = tmp_path / "evening" / host
+        folder.mkdir(parents=True)
+        radio = [f"{START_NS + i * S},x,serving,LTE,{rsrp_dbm},{cell}" for i in range(readings)]
+        places = [f"{START_NS + i * S},{lat_deg + i * 1e-4:.5f},13.4" for i in range(positions)]
+        (folder / "radio.csv").write_text("\n".join(["time_ns,source,role,rat,rsrp_dbm,cell_id", *radio]) + "\n")
+        (folder / "position.csv").write_text("\n".join(["time_ns,lat_deg,lon_deg", *places]) + "\n")
+    return tmp_path / "evening"
+
+
+@pytest.mark.parametrize(("phone", "cell", "lat_deg"), [(None, 7, 52.5), ("a", 7, 52.5), ("b", 9, 48.1)])
+def test_radio_and_route_are_of_one_phone(two_cars: Path, phone: str | None, cell: int, lat_deg: float) -> None:
+    context = read(two_cars, phone=phone).radio_context()
+    assert context.phones[0].radio["cell_id"].tolist() == [cell] * len(context.phones[0].radio)
+    assert context.route is not None
+    assert context.route.table["lat_deg"][0] == pytest.approx(lat_deg)
+    assert len(context.phones) == (2 if phone is None else 1)
+
+
+def test_the_chosen_phone_is_that_of_all_commands(two_cars: Path, tmp_path: Path) -> None:
+    document = json.loads(call("diagnose", "--json", "--phone", "b", two_cars).stdout)
+    assert (document["phone"]["host"], document["phones"], document["stretches"][0]["cause"]) == (
+        "b",
+        ["b"],
+        "coverage",
+    )
+    assert "--phone NAME" in call("diagnose", two_cars).stdout
+    page = tmp_path / "report.html"
+    call("report", "--phone", "b", "-o", page, two_cars)
+    assert "<title>evening" in page.read_text()
+    assert "LTE cell 9" in page.read_text()
+    assert "LTE cell 7" not in page.read_text()
+    call("export", "tables", "--format", "csv", "--phone", "b", "-o", tmp_path / "tables", two_cars)
+    assert {
+        line.split(",")[0].strip('"') for line in (tmp_path / "tables" / "cells.csv").read_text().splitlines()[1:]
+    } == {"b"}
+    assert mt.open(two_cars, phone="b").cells["cell_id"].tolist() == [9]
+    refused = call("diagnose", "--phone", "c", two_cars, status=1).stderr
+    assert "no radio log is of a phone 'c'; the phones are a, b" in refused
+
+
+def test_two_phones_of_one_host_are_chosen_by_their_logs(tmp_path: Path) -> None:
+    for name, cell in (("first", 7), ("second", 9)):
+        rows = [f"{START_NS + i * S},x,serving,LTE,{-80 - cell},{cell}" for i in range(30)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["time_ns,source,role,rat,rsrp_dbm,cell_id", *rows]) + "\n")
+    for name in ("second.csv", "second"):
+        (phone,) = read(tmp_path, phone=name).radio_context().phones
+        assert set(phone.radio["cell_id"].tolist()) == {9}
+
+
+def test_title_is_the_name_of_the_folder_as_it_is_now(two_cars: Path, tmp_path: Path) -> None:
+    (two_cars / "manifest.json").write_text('{"schema": "multitracer.session/1", "name": "noon", "hosts": {}}')
+    call("report", "-o", tmp_path / "report.html", two_cars)
+    assert "<title>evening" in (tmp_path / "report.html").read_text()
