@@ -112,6 +112,14 @@ class RadioContext:
         """Table RADIO of each log that has rows in it."""
         return self.logged(RADIO.name)
 
+    @property
+    def chosen_radio(self) -> list[Placed]:
+        """Table RADIO of each log of the chosen phone; of all logs if the user chose none."""
+        if self.recording.phone is None:
+            return self.radio
+        paths = {path for phone in self.phones for path in phone.paths}
+        return [each for each in self.radio if each.path in paths]
+
     @cached_property
     def position(self) -> list[Placed]:
         """Table POSITION of each log that has rows in it."""

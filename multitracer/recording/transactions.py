@@ -174,7 +174,7 @@ def _devices(recording: Recording, client: str) -> list[_Device]:
     """Return what the logs of the client's modem and of its GPS receiver hold, on its clock."""
     context = recording.radio_context()
     return [
-        _device(recording, client, MODEM, "radio", context.radio),
+        _device(recording, client, MODEM, "radio", context.chosen_radio),
         _device(recording, client, GPS_RECEIVER, "position", context.position),
     ]
 

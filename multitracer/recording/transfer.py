@@ -602,16 +602,23 @@ class Transfer:
 
     @cached_property
     def radio(self) -> tuple[tuple[str, Table], ...]:
-        """Host and RADIO of each radio log, on the sender's clock.
+        """Host and RADIO of each radio log, on the sender's clock: of the chosen phone, else of the transfer's ends.
 
-        A log whose clock cannot be related adds a warning to the recording. Of a phone with several SIM
-        cards, the card with most readings is used, because the cells of two cards are independent. A log that
-        the packets contradict is left out: it belongs to another time, or to another modem.
+        Logs of other hosts are used only if neither end has one: they may be of phones elsewhere. A log whose
+        clock cannot be related adds a warning to the recording. Of a phone with several SIM cards, the card with most
+        readings is used, because the cells of two cards are independent. A log that the packets contradict is left
+        out: it belongs to another time, or to another modem.
         """
         radios: list[tuple[str, Table]] = []
         logs = list(self.recording.tables("radio", RADIO.name))
         if not logs:
             return ()
+        if self.recording.phone is not None:
+            context = self.radio_context
+            paths = set() if context is None else {each.path for each in context.chosen_radio}
+            logs = [(log, table) for log, table in logs if log.path in paths]
+        else:
+            logs = [(log, table) for log, table in logs if log.host in self.hosts] or logs
         from multitracer.clock.doctor.examination import contradiction
         from multitracer.recording.phones import each_radio
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,12 +12,14 @@ import pytest
 import multitracer as mt
 from multitracer.recording.phones import Phone
 from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
 from multitracer.report.write import write_report
 from multitracer.schemas.mobility import JUDGED_HANDOVERS
 from multitracer.schemas.radio import RADIO
 from multitracer.schemas.signalling import HANDOVERS, HandoverKind
 from multitracer.tables import NA
 from tests.cli.program import call
+from tests.conftest import SAMPLES
 from tests.report.test_route_map import START_NS, table
 
 if TYPE_CHECKING:
@@ -129,3 +132,19 @@ def test_title_is_the_name_of_the_folder_as_it_is_now(two_cars: Path, tmp_path: 
     (two_cars / "manifest.json").write_text('{"schema": "multitracer.session/1", "name": "noon", "hosts": {}}')
     call("report", "-o", tmp_path / "report.html", two_cars)
     assert "<title>evening" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize(("phone", "hosts"), [(None, {"mobile"}), ("other", {"other"}), ("mobile", {"mobile"})])
+def test_radio_of_another_car_explains_no_transfer(phone: str | None, hosts: set[str], tmp_path: Path) -> None:
+    """Its changes of the cell are no findings, unless the user says that it carried the transfer."""
+    others = shutil.ignore_patterns("rlp*", "tcp_*", "nstat*", "clocks*")
+    shutil.copytree(SAMPLES / "second-connection", tmp_path, dirs_exist_ok=True, ignore=others)
+    first_ns = read(tmp_path).captures[0].tables.first_ns
+    assert first_ns is not None
+    for host, rsrp_dbm in (("mobile", -90), ("other", -120)):
+        rows = [f"{first_ns + i * S},x,serving,LTE,{rsrp_dbm},{i // 5}" for i in range(10)]
+        text = "\n".join(["time_ns,source,role,rat,rsrp_dbm,cell_id", *rows]) + "\n"
+        (tmp_path / host).mkdir(exist_ok=True)
+        (tmp_path / host / "radio.csv").write_text(text)
+    transfer = Transfer.of(read(tmp_path, phone=phone))
+    assert {host for host, _ in transfer.radio} == hosts
