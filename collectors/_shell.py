@@ -19,6 +19,8 @@ from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import TracebackType
+    from typing import Self
 
     from collectors._stop import Stop
 
@@ -92,6 +94,14 @@ class Shell:
         )  # fmt: skip
         assert self._child.stderr is not None
         os.set_blocking(self._child.stderr.fileno(), False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def ask(self, command: str, *, timeout_s: float) -> Answer:
         """Run a command, and return what it wrote.

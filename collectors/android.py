@@ -15,6 +15,11 @@ The log is JSON lines, times are those of this host's CLOCK_MONOTONIC. First a h
 - `event`: a line of logcat, with the time at which this host read it; the line begins with the phone's time,
 - `remote_clock`: the phone's CLOCK_REALTIME between two readings of this host's clock,
 - `missed`: a round without an answer, and why; `clock`, each second, and `end`.
+
+With `--packets` the phone's packets are recorded instead: TCP in the file of `-o`, UDP port 443 in a second one whose
+name has `udp` for `tcp`. With root (`su`, or an adbd that runs as root) the phone's tcpdump runs, and adb writes its
+octets to the files. Without, PCAPdroid is started and stopped by its intents, and sends each packet to this host
+through `adb reverse`. That run ends when the connection does; `--notes` gets the records `phone`, `missed`, `unable`.
 """
 
 from __future__ import annotations
@@ -22,10 +27,16 @@ from __future__ import annotations
 import math
 import os
 import re
+import select
+import shlex
 import shutil
+import socket
+import struct
 import subprocess
 import time
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from collectors._collector import Collector
@@ -35,7 +46,7 @@ from collectors._ready import Schedule, ready
 from collectors._shell import Shell, ShellEndedError
 from collectors._stop import Stop, end_with_parent
 from collectors.modem import ModemLog
-from multitracer.errors import PreflightError
+from multitracer.errors import CollectorError, InputError, PreflightError
 from multitracer.protocols.modem.android import location_of, serving_of
 from multitracer.units import NS_PER_S
 
@@ -268,13 +279,14 @@ class AndroidPhone:
     Parameters
     ----------
     chosen : Namespace
-        The options: serial, adb, timeout.
+        The options: serial, host, adb, timeout.
     log, stop
         The log, and the condition that ends the run.
     """
 
     def __init__(self, chosen: argparse.Namespace, *, log: AndroidLog, stop: Stop) -> None:
         self._adb = chosen.adb
+        self._host = chosen.host
         self._wanted = chosen.serial
         self._timeout_s = chosen.timeout
         self._log = log
@@ -293,7 +305,7 @@ class AndroidPhone:
             shell = self._shell or self._connect()
             due = [question for question in QUESTIONS if self._round % question.every == 0]
             if self._round % _CLOCK_ROUNDS == 0 and (reading := shell.clock(timeout_s=self._timeout_s)):
-                self._log.record("remote_clock", host=f"phone {self._serial}", **reading)
+                self._log.record("remote_clock", host=self._host or f"phone {self._serial}", **reading)
             if self._events is not None and not self._events.descriptors and self._round % _EVENT_ROUNDS == 0:
                 self._restart_events()
             self._round += 1
@@ -409,6 +421,316 @@ def record(phone: AndroidPhone, log: AndroidLog, stop: Stop, *, hz: float) -> No
     log.record("end", reason=stop.reason, reads=log.reads, missed=log.missed)
 
 
+# --- the packets of the phone ---
+
+SNAP_BYTES, SNAP_UDP_BYTES = 128, 192
+"""Stored octets of each TCP packet and of each packet of UDP port 443, as of a laptop's."""
+_ROOTS = ("sh -c", "su -c", "su 0 sh -c")
+"""How a command runs as root: adbd of root itself, Magisk and others, and userdebug builds of Android."""
+_ROOT_S = 15.0
+"""Time for the owner to allow `su` on the phone's screen."""
+_OWN_PORTS = "getprop service.adb.tcp.port; getprop service.adb.tls.port"
+_PORT = re.compile(r"(?:^|:)(\d{1,5})$")
+PCAPDROID = "com.emanuelef.remote_capture"
+_CONTROL = f"am start -n {PCAPDROID}/.activities.CaptureCtrl"
+_KEY_VARIABLE = "PCAPDROID_API_KEY"
+"""Environment variable with PCAPdroid's key, with which it asks its owner nothing."""
+_NO_WAY = (
+    "no packets of this phone are recorded: it has no root with tcpdump, and PCAPdroid is not installed; install "
+    "PCAPdroid (1.8.6 or later)"
+)
+_ASKS = "PCAPdroid waits for its owner"
+_FLUSH_S = 2.5
+"""Time for PCAPdroid to send its last packets: it stores them for up to a second."""
+_PCAP_HEADER, _RECORD = 24, 16
+_ORDERS = {b"\xd4\xc3\xb2\xa1": "<", b"\xa1\xb2\xc3\xd4": ">", b"\x4d\x3c\xb2\xa1": "<", b"\xa1\xb2\x3c\x4d": ">"}
+_MOST_PACKET = 1 << 18
+_ETHERNET, _TRAILER = 14, 36
+"""Octets that PCAPdroid puts before and behind a packet: a header without addresses; program and padding."""
+_TCP, _UDP, _QUIC = 6, 17, 443
+_LOOK_CAPTURE_NS = NS_PER_S // 5
+"""Time between two looks whether a capture still runs."""
+
+
+class PacketSplitter:
+    """Writes the packets of PCAPdroid's stream (pcap) to two files: TCP, and UDP port 443; drops all others.
+
+    A long packet is cut; a short one keeps the trailer that names its program.
+    """
+
+    def __init__(self, tcp: Log, udp: Log) -> None:
+        self._logs = {_TCP: tcp, _UDP: udp}
+        self._rest = b""
+        self._order = ""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the header of the stream has come."""
+        return bool(self._order)
+
+    def feed(self, chunk: bytes) -> None:
+        """Take octets of the stream.
+
+        Raises
+        ------
+        CollectorError
+            If they are no pcap.
+        """
+        data, at = self._rest + chunk, 0
+        if not self._order and len(data) >= _PCAP_HEADER:
+            self._order = _ORDERS.get(data[:4], "")
+            if not self._order:
+                raise CollectorError("PCAPdroid sent no pcap; switch its format PCAPNG off")
+            for log in self._logs.values():
+                log.write(data[:_PCAP_HEADER])
+            (link_type,) = struct.unpack_from(f"{self._order}I", data, 20)
+            self._before = _ETHERNET if link_type == 1 else 0
+            at = _PCAP_HEADER
+        written: dict[int, list[bytes]] = {_TCP: [], _UDP: []}
+        while self._order and len(data) - at >= _RECORD:
+            seconds, fraction, captured, original = struct.unpack_from(f"{self._order}4I", data, at)
+            if captured > _MOST_PACKET:
+                raise CollectorError("PCAPdroid sent what is no packet")
+            if len(data) - at < _RECORD + captured:
+                break
+            packet, at = data[at + _RECORD : at + _RECORD + captured], at + _RECORD + captured
+            if (kind := _wanted(packet[self._before : self._before + 64])) is None:
+                continue
+            most = self._before + (SNAP_BYTES if kind == _TCP else SNAP_UDP_BYTES)
+            stored = packet if len(packet) <= most + _TRAILER else packet[:most]
+            written[kind] += [struct.pack(f"{self._order}4I", seconds, fraction, len(stored), original), stored]
+        self._rest = data[at:]
+        for kind, parts in written.items():
+            if parts:
+                self._logs[kind].write(b"".join(parts))
+
+
+def _wanted(head: bytes) -> int | None:
+    """Return the protocol of a packet that is recorded, by its first octets; None for others."""
+    is_4 = len(head) >= 24 and head[0] >> 4 == 4
+    if not is_4 and (len(head) < 44 or head[0] >> 4 != 6):
+        return None
+    protocol, at = (head[9], (head[0] & 15) * 4) if is_4 else (head[6], 40)
+    if protocol == _TCP:
+        return _TCP
+    is_quic = protocol == _UDP and len(head) >= at + 4 and _QUIC in struct.unpack_from(">2H", head, at)
+    return _UDP if is_quic else None
+
+
+class PhonePackets:
+    """The packets of a phone, until stopped or until the connection ends.
+
+    Parameters
+    ----------
+    chosen : Namespace
+        The options: output, serial, adb.
+    notes, stop
+        The log of messages, and the condition that ends the run.
+    """
+
+    def __init__(self, chosen: argparse.Namespace, *, notes: AndroidLog, stop: Stop) -> None:
+        self._chosen = chosen
+        self._notes = notes
+        self._stop = stop
+        self._serial = ""
+        self._paths = (chosen.output, chosen.output.with_name(_udp_name(chosen.output.name)))
+
+    def record(self) -> None:
+        """Record until stopped.
+
+        Raises
+        ------
+        CollectorError
+            If the connection, tcpdump or PCAPdroid ends by itself.
+        """
+        if not self._find():
+            return
+        with self._shell() as shell:
+            root, own_ports = self._root(shell), self._own_ports(shell)
+            has_pcapdroid = not root and self._says(shell, f"pm path {PCAPDROID}").startswith("package:")
+        if self._stop.reason is not None:
+            return
+        way = "tcpdump" if root else "PCAPdroid" if has_pcapdroid else ""
+        self._notes.record("phone", at_ns=time.monotonic_ns(), state="opened", serial=self._serial, packets=way)
+        try:
+            if root:
+                self._by_tcpdump(root, own_ports)
+            elif has_pcapdroid:
+                self._by_pcapdroid()
+            else:
+                self._notes.record("unable", at_ns=time.monotonic_ns(), says=_NO_WAY)
+                ready()  # nothing has to wait for it
+                while self._tick():
+                    pass
+        finally:
+            for path in self._paths:  # without even the header of a capture
+                if path.is_file() and not path.stat().st_size:
+                    path.unlink()
+
+    def _find(self) -> bool:
+        """Wait for the phone; return False if stopped before."""
+        while True:
+            since_ns = time.monotonic_ns()
+            try:
+                self._serial = phone_of(self._chosen.serial, connected(self._chosen.adb, self._stop))
+            except NoPhoneError as error:
+                while time.monotonic_ns() < since_ns + _LOOK_NS:
+                    if not self._tick():
+                        return False
+                self._notes.miss(1, since_ns=since_ns, why=error.why)
+            else:
+                return self._stop.reason is None
+
+    @property
+    def _program(self) -> list[str]:
+        return [self._chosen.adb, "-s", self._serial]
+
+    def _shell(self) -> Shell:
+        return Shell([*self._program, "shell", "-T", "sh"], self._stop)
+
+    def _root(self, shell: Shell) -> str:
+        """Return how a command runs as root where tcpdump is; empty if it cannot."""
+        for root in _ROOTS:
+            user, *tcpdump = self._says(shell, f"{root} 'id -u; command -v tcpdump'").split() or [""]
+            if user == "0" and tcpdump and tcpdump[0].endswith("tcpdump"):
+                return root
+        return ""
+
+    def _own_ports(self, shell: Shell) -> list[str]:
+        """Return the ports of adb itself, if it comes by the network: its packets would record themselves."""
+        words = [self._serial, *self._says(shell, _OWN_PORTS).split()]
+        ports = [match[1] for word in words if (match := _PORT.search(word))]
+        return sorted({port for port in ports if 0 < int(port) < 1 << 16})
+
+    def _says(self, shell: Shell, command: str) -> str:
+        """Return the output of a command on the phone; empty if the shell has ended."""
+        try:
+            return shell.ask(command, timeout_s=_ROOT_S).raw.decode("utf-8", "replace").strip()
+        except ShellEndedError:
+            return ""
+
+    def _by_tcpdump(self, root: str, own_ports: list[str]) -> None:
+        tcp = " and ".join(["tcp", *(f"not tcp port {port}" for port in own_ports)])
+        filters = ((tcp, SNAP_BYTES), (f"udp port {_QUIC}", SNAP_UDP_BYTES))
+        children = []
+        try:
+            for path, (expression, snap) in zip(self._paths, filters, strict=True):
+                command = f'exec tcpdump -i any -s {snap} -n -U -w - "{expression}" 2>/dev/null'
+                with Log(path):  # created here: an existing file is never overwritten
+                    pass
+                with path.open("ab") as file:
+                    children.append(
+                        subprocess.Popen(
+                            [*self._program, "exec-out", f"exec {root} {shlex.quote(command)}"],
+                            stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.DEVNULL,
+                            preexec_fn=end_with_parent,  # noqa: PLW1509  # this process has one thread
+                        )
+                    )  # fmt: skip
+            while self._tick():
+                if self._paths[0].stat().st_size:
+                    ready()
+                if any(child.poll() is not None for child in children):
+                    raise CollectorError(f"{self._serial}: the capture on the phone ended; {self._why()}")
+        finally:
+            for child in children:
+                child.kill()
+                child.wait()
+
+    def _by_pcapdroid(self) -> None:
+        """Start PCAPdroid, take what it sends, and stop it.
+
+        Raises
+        ------
+        CollectorError
+            If it ends by itself.
+        """
+        with socket.create_server(("127.0.0.1", 0)) as server, Log(self._paths[0]) as tcp, Log(self._paths[1]) as udp:
+            port = self._adb("reverse", "tcp:0", f"tcp:{server.getsockname()[1]}")
+            if not port.isascii() or not port.isdigit():
+                raise CollectorError(f"{self._serial}: adb reverse failed; {self._why()}")
+            settings = {"pcap_dump_mode": "tcp_exporter", "collector_ip_address": "127.0.0.1", "collector_port": port,
+                        "pcapdroid_trailer": "true"}  # fmt: skip
+            self._adb("shell", self._intent("start", settings))
+            try:
+                self._take(server, PacketSplitter(tcp, udp))
+            finally:
+                self._adb("reverse", "--remove", f"tcp:{port}")
+
+    def _take(self, server: socket.socket, splitter: PacketSplitter) -> None:
+        since_ns = time.monotonic_ns()
+        while self._tick(server) and not _is_readable(server):
+            if time.monotonic_ns() >= since_ns + _LOOK_NS:
+                self._notes.miss(1, since_ns=since_ns, why=_ASKS)
+                since_ns = time.monotonic_ns()
+                if self._serial not in self._states():
+                    raise CollectorError(f"{self._serial}: the phone was lost; {self._why()}")
+        if self._stop.reason is not None:
+            return
+        connection, _ = server.accept()
+        with connection:
+            while self._tick(connection):
+                if not _is_readable(connection):
+                    continue
+                if not (chunk := _received(connection)):
+                    raise CollectorError(f"{self._serial}: PCAPdroid ended its capture; {self._why()}")
+                splitter.feed(chunk)
+                ready()
+            self._adb("shell", self._intent("stop", {}))
+            connection.settimeout(_FLUSH_S)
+            while chunk := _received(connection):
+                splitter.feed(chunk)
+
+    def _intent(self, action: str, settings: dict[str, str]) -> str:
+        key = os.environ.get(_KEY_VARIABLE, "")
+        extras = {"action": action, **settings, **({"api_key": key} if key else {})}
+        return " ".join([_CONTROL, *(f"-e {name} {shlex.quote(value)}" for name, value in extras.items())])
+
+    def _adb(self, *words: str) -> str:
+        """Run adb for this phone; return its output, empty if it fails."""
+        with suppress(OSError, subprocess.TimeoutExpired):
+            done = subprocess.run(
+                [*self._program, *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=_FLUSH_S, check=False
+            )
+            return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else ""
+        return ""
+
+    def _states(self) -> dict[str, str]:
+        try:
+            return connected(self._chosen.adb, self._stop)
+        except NoPhoneError:
+            return {}
+
+    def _why(self) -> str:
+        """Return the state of the phone in words, for the end of a sentence."""
+        try:
+            phone_of(self._serial, self._states())
+        except NoPhoneError as error:
+            return error.why
+        return "it is still connected"
+
+    def _tick(self, source: socket.socket | None = None) -> bool:
+        """Wait for a moment, or until a source can be read; return False if the collector must end."""
+        self._notes.clock()
+        readable = [] if source is None else [source.fileno()]
+        return self._stop.wait(time.monotonic_ns() + _LOOK_CAPTURE_NS, readable=readable)
+
+
+def _is_readable(source: socket.socket) -> bool:
+    return bool(select.select([source], [], [], 0)[0])
+
+
+def _received(connection: socket.socket) -> bytes:
+    try:
+        return connection.recv(1 << 16)
+    except OSError:
+        return b""
+
+
+def _udp_name(name: str) -> str:
+    """Return the name of the file with UDP port 443 beside that with TCP."""
+    return name.replace("tcp", "udp", 1) if name.startswith("tcp") else f"udp-{name}"
+
+
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
     options.add_argument("--hz", type=rate_hz, default=1.0, help="number of rounds per second; default 1")
@@ -417,7 +739,12 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         default=ANY,
         help='serial number of the phone as `adb devices` lists it; default "any": the only one',
     )
+    options.add_argument(
+        "--host", default="", metavar="NAME", help="its name in the session; default: its serial number"
+    )
     options.add_argument("--adb", default="adb", metavar="PATH", help="the program adb; default: that of PATH")
+    options.add_argument("--packets", action="store_true", help="record packets there, instead of asking the phone")
+    options.add_argument("--notes", type=Path, metavar="LOG", help="with --packets: file for messages; default: output")
     options.add_argument(
         "--timeout", type=partial(number, minimum=0.1, most=60), default=5.0, metavar="SECONDS",
         help="wait at most this time for an answer of the phone, in seconds; default 5",
@@ -429,10 +756,17 @@ def main(argv: Sequence[str]) -> None:
     """Record until stopped."""
     chosen = _options(argv)
     check_adb(chosen.adb)
-    with (
-        Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,
-        Log(chosen.output) as log,
-    ):
+    stopping = Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags)
+    if chosen.packets:
+        if chosen.output is None:
+            raise InputError("android: no output file was given; give -o FILE with --packets")
+        with stopping as stop, Log(chosen.notes) as log:
+            log.record(**header("multitracer-android-packets", chosen, serial=chosen.serial))
+            notes = AndroidLog(log)
+            PhonePackets(chosen, notes=notes, stop=stop).record()
+            notes.record("end", reason=stop.reason)
+        return
+    with stopping as stop, Log(chosen.output) as log:
         log.record(**header("multitracer-android", chosen, hz=chosen.hz, serial=chosen.serial))
         stop.on_tag = log.sync_probe
         phone_log = AndroidLog(log)

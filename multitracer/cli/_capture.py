@@ -282,12 +282,23 @@ def planned(collector: Collector, more: tuple[str, ...], options: Options) -> It
     phones = list(dict.fromkeys(options.get("phone", ()))) if name == "android" else []
     for number, serial in enumerate(phones):
         suffix = f"-{number + 1}" if len(phones) > 1 else ""
-        yield replace(source, name=f"{name}{suffix}", stem=f"{stem}{suffix}", options=(*more, "--serial", serial))
+        yield from _of_phone(replace(source, options=(*more, "--serial", serial)), suffix)
     routers = list(dict.fromkeys(options.get("remote", ()))) if name == "remote" else []
     for number, router in enumerate(routers):
         yield from _of_router(source, router, f"-{number + 1}" if len(routers) > 1 else "")
     if not phones and not routers:
         yield source
+
+
+def _of_phone(source: PlannedCollector, suffix: str) -> Iterator[PlannedCollector]:
+    """Yield the two collectors of a phone: what it answers, and its packets, in a host folder of the phone."""
+    host = f"phone{suffix}"
+    options = (*source.options, "--host", host)
+    yield replace(source, name=f"android{suffix}", stem=f"android{suffix}", options=options)
+    yield PlannedCollector(
+        f"android-packets{suffix}", "tcp", ".pcap", (*options, "--packets"), notes=True, packets=True, host=host,
+        module="collectors.android",
+    )  # fmt: skip
 
 
 def _of_router(source: PlannedCollector, text: str, suffix: str) -> Iterator[PlannedCollector]:

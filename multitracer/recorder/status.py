@@ -144,7 +144,10 @@ def _android(records: Sequence[Record]) -> Newest:
             if record.get("of") == "location":
                 _fix(newest, record.get("shown"))
         elif kind == "phone":
-            newest.words = f"{record.get('serial')} {record.get('state')}"
+            newest.gap = newest.gap if "packets" not in record else ""
+            newest.words = f"{record.get('serial')} {record.get('packets') or record.get('state')}"
+        elif kind == "unable":
+            newest.alert = newest.gap = str(record.get("says"))
     return newest
 
 
@@ -228,6 +231,7 @@ _BY_COLLECTOR: dict[str, Callable[[Sequence[Record]], Newest]] = {
     "remote": _modem,
     "android": _android,
     "starlink": _starlink,
+    "android-packets": _android,
     "gps": _gps,
     "host_clock": _host_clock,
 }

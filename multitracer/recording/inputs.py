@@ -70,7 +70,7 @@ _COMPANIONS = frozenset(
 """Files that our recorders write beside the logs and that hold no log records."""
 _COMPANION_FOLDERS = frozenset({"truth", "tables"})
 """Folders that hold no logs: the true values of a simulated run, and the tables that `align` writes."""
-_NOTES = r"(tcpdump|tcpdump-udp|sniffer|signalling)-\d+\.jsonl"
+_NOTES = r"(tcpdump|tcpdump-udp|sniffer|signalling|android-packets(-\d+)?)-\d+\.jsonl"
 """Files in which these collectors log their own state: drops, and readings of the clock."""
 _MAY_BE_EMPTY = frozenset({"claps.jsonl", "markers.jsonl"})
 """Logs that may be empty after a short recording."""

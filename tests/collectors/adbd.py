@@ -7,6 +7,7 @@ protocol.txt, SERVICES.TXT and shell_protocol.h.
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import struct
@@ -41,6 +42,8 @@ class Phone:
         self.tools = tools
         self.is_allowed = is_allowed
         self.port = 0
+        self.numbers = itertools.count(1)
+        """Numbers of streams, of all links."""
         self._listener: socket.socket | None = None
         self._links: list[_Link] = []
 
@@ -90,7 +93,8 @@ class _Link:
         self.is_frozen = False
         self._connection = connection
         self._lock = threading.Lock()
-        self._streams: dict[int, _Stream] = {}
+        self._streams: dict[int, _Stream | _Tunnel] = {}
+        self._listeners: list[socket.socket] = []
 
     def run(self) -> None:
         with self._connection, suppress(OSError, struct.error):
@@ -102,6 +106,10 @@ class _Link:
             self._connection.shutdown(socket.SHUT_RDWR)
         for stream in [*self._streams.values()]:
             stream.close()
+        for listener in self._listeners:
+            with suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
 
     def send(self, command: int, first: int, second: int, data: bytes = b"") -> None:
         if self.is_frozen:
@@ -132,7 +140,7 @@ class _Link:
         elif command == _OPEN:
             self._open(first, data.rstrip(b"\0").decode())
         elif command == _OKAY and second in self._streams:
-            self._streams[second].may_send.set()
+            self._streams[second].accepted(first)
         elif command == _WRTE and second in self._streams:
             self._streams[second].write(data)
             self.send(_OKAY, second, first)
@@ -141,13 +149,69 @@ class _Link:
 
     def _open(self, remote: int, service: str) -> None:
         kind, _, line = service.partition(":")
-        if not kind.startswith("shell"):
+        local = next(self.phone.numbers)
+        if kind == "reverse":
+            self._reverse(line, local, remote)
+            return
+        if not kind.startswith(("shell", "exec")):
             self.send(_CLSE, 0, remote)
             return
-        local = len(self._streams) + 1 + remote
-        self._streams[local] = _Stream(self, local, remote, line or "sh", is_framed="v2" in kind)
+        self._streams[local] = stream = _Stream(self, local, remote, line or "sh", is_framed="v2" in kind)
         self.send(_OKAY, local, remote)
-        self._streams[local].start()
+        stream.start()
+
+    def _reverse(self, line: str, local: int, remote: int) -> None:
+        """Listen on a port of the phone's own, and carry its connections to a port of the computer."""
+        self.send(_OKAY, local, remote)
+        answer = b"OKAY"
+        if line.startswith("forward:tcp:0;"):
+            listener = socket.create_server(("127.0.0.1", 0))
+            self._listeners.append(listener)
+            port = str(listener.getsockname()[1]).encode()
+            answer += b"%04x" % len(port) + port
+            threading.Thread(target=self._carry, args=(listener, line.partition(";")[2]), daemon=True).start()
+        self.send(_WRTE, local, remote, answer)
+        self.send(_CLSE, local, remote)
+
+    def _carry(self, listener: socket.socket, target: str) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                local = next(self.phone.numbers)
+                self._streams[local] = _Tunnel(self, local, connection)
+                self.send(_OPEN, local, 0, target.encode() + b"\0")
+
+
+class _Tunnel:
+    """A connection of a program of the phone to a port of the computer."""
+
+    def __init__(self, link: _Link, local: int, connection: socket.socket) -> None:
+        self._link, self._local, self._remote = link, local, 0
+        self._connection = connection
+        self._may_send = threading.Event()
+
+    def accepted(self, remote: int) -> None:
+        if not self._remote:
+            self._remote = remote
+            threading.Thread(target=self._forward, daemon=True).start()
+        self._may_send.set()
+
+    def write(self, data: bytes) -> None:
+        with suppress(OSError):
+            self._connection.sendall(data)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
+
+    def _forward(self) -> None:
+        with suppress(OSError):
+            while chunk := self._connection.recv(1 << 15):
+                self._may_send.wait()
+                self._may_send.clear()
+                self._link.send(_WRTE, self._local, self._remote, chunk)
+        self._link.send(_CLSE, self._local, self._remote)
 
 
 class _Stream:
@@ -168,6 +232,9 @@ class _Stream:
 
     def start(self) -> None:
         self._forwarder.start()
+
+    def accepted(self, _: int) -> None:
+        self.may_send.set()
 
     def write(self, data: bytes) -> None:
         """Pass what adb's standard input had to the shell."""

@@ -29,12 +29,14 @@ def run(name: str, *options: object) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def running(name: str, log: Path, *options: object) -> Iterator[subprocess.Popen[str]]:
-    """Run a collector beside the body, from when its log has a clock record; kill it afterwards."""
+def running(name: str, log: Path, *options: object, is_log: bool = True) -> Iterator[subprocess.Popen[str]]:
+    """Run a collector beside the body, from when its log has a clock record if it is a log; kill it afterwards."""
     argv = command(name, "-o", log, *options)
     child = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
     try:
-        until(lambda: child.poll() is not None or (log.exists() and b'"kind":"clock"' in log.read_bytes()))
+        until(
+            lambda: not is_log or child.poll() is not None or (log.exists() and b'"kind":"clock"' in log.read_bytes())
+        )
         yield child
     finally:
         child.kill()

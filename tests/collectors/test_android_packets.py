@@ -1,0 +1,175 @@
+"""Packets of a phone: tcpdump as root through adb, else PCAPdroid; the phone plays both."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import multitracer as mt
+from collectors.android import PacketSplitter
+from multitracer.errors import CollectorError
+from parsers import read_capture
+from tests.cli.program import ENVIRONMENT
+from tests.cli.program import run as program
+from tests.collectors.running import end, records, running, until
+from tests.collectors.test_android import Tools, plugged, server, tools  # noqa: F401  # fixtures
+from tests.parsers.frames import ethernet, ipv4, ipv6, pcap_file, tcp
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(shutil.which("adb") is None, reason="adb is not installed")
+
+AS_ROOT = {
+    "su": '[ "$1" = -c ] || exit 1; PRIVILEGED=1 exec sh -c "$2"',
+    "id": '[ "$PRIVILEGED" ] && echo 0 || echo 2000',
+    "tcpdump": 'echo "$@" >> "$(dirname "$0")/asked.txt"; case "$*" in *udp*) name=udp;; *) name=tcp;; esac\n'
+               'cat "$(dirname "$0")/$name.pcap"; exec sleep 60',
+}  # fmt: skip
+PLAYER = """\
+import pathlib, socket, sys, time
+folder = pathlib.Path(sys.argv[1])
+(folder / "asked.txt").write_text(" ".join(sys.argv[2:]))
+words = dict(zip(sys.argv[2:], sys.argv[3:]))
+if words["action"] == "stop":
+    (folder / "stopped").touch()
+    sys.exit()
+stream = socket.create_connection(("127.0.0.1", int(words["collector_port"])))
+data = (folder / "stream.pcap").read_bytes()
+stream.sendall(data[:-50])
+while not (folder / "stopped").exists():
+    time.sleep(0.01)
+stream.sendall(data[-50:])
+"""
+VPN, SERVER = bytes([10, 215, 173, 1]), bytes([192, 0, 2, 7])
+
+
+def udp(*, to: int, payload: bytes = b"") -> bytes:
+    return struct.pack(">4H", 40_000, to, 8 + len(payload), 0) + payload
+
+
+def trailed(packet: bytes, *, uid: int = 10123, app: str = "Browser") -> bytes:
+    """Return a packet as PCAPdroid writes it with its trailer."""
+    frame = bytes(12) + (b"\x08\x00" if packet[0] >> 4 == 4 else b"\x86\xdd") + packet
+    frame += bytes(-len(frame) % 4)
+    return frame + struct.pack(">Ii20sI", 0x01072021, uid, app.encode(), 0)
+
+
+def scripts(tools: Tools, more: dict[str, str]) -> None:  # noqa: F811
+    for name, script in more.items():
+        (tools.folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tools.folder / name).chmod(0o755)
+
+
+def packets_of(path: Path) -> int:
+    return sum(file.packets for file in read_capture([path]).files) if path.exists() and path.stat().st_size else 0
+
+
+def test_with_root_the_phones_tcpdump_writes_both_files(tools: Tools, tmp_path: Path) -> None:  # noqa: F811
+    scripts(tools, AS_ROOT)
+    (tools.folder / "tcp.pcap").write_bytes(pcap_file([ethernet(ipv4(tcp()))] * 3))
+    (tools.folder / "udp.pcap").write_bytes(pcap_file([ethernet(ipv4(udp(to=443), protocol=17))]))
+    pcap, notes = tmp_path / "tcp-0.pcap", tmp_path / "notes.jsonl"
+    options = ("--packets", "--notes", notes)
+    with plugged(tools) as phone, running("android", pcap, *options, "--serial", phone.serial, is_log=False) as child:
+        until(lambda: packets_of(pcap) == 3 and packets_of(tmp_path / "udp-0.pcap") == 1)
+        assert end(child) == 0
+        asked = (tools.folder / "asked.txt").read_text()
+        assert f"-s 128 -n -U -w - tcp and not tcp port {phone.port}\n" in asked
+    assert "-s 192 -n -U -w - udp port 443\n" in asked
+    assert records(notes, "phone")[0]["packets"] == "tcpdump"
+
+
+def test_capture_that_ends_by_itself_is_an_error_with_its_reason(tools: Tools, tmp_path: Path) -> None:  # noqa: F811
+    scripts(tools, {**AS_ROOT, "tcpdump": "exit 1"})
+    pcap = tmp_path / "tcp-0.pcap"
+    with (
+        plugged(tools) as phone,
+        running("android", pcap, "--packets", "--serial", phone.serial, is_log=False) as child,
+    ):
+        _, words = child.communicate(timeout=20)
+    assert child.returncode == 1
+    assert words == f"Error: {phone.serial}: the capture on the phone ended; it is still connected\n"
+    assert not list(tmp_path.glob("*.pcap")), "nothing came"
+
+
+def test_pcapdroid_is_started_and_stopped_and_its_packets_are_split(tools: Tools, tmp_path: Path) -> None:  # noqa: F811
+    (tools.folder / "player.py").write_text(PLAYER)
+    start = f'exec setsid {sys.executable} "$(dirname "$0")/player.py" "$(dirname "$0")" "$@" >/dev/null 2>&1 &'
+    scripts(tools, {"su": "exit 127", "id": "echo 2000", "am": start, "pm": "echo package:/data/app/base.apk"})
+    stream = [
+        trailed(ipv4(tcp(payload=bytes(900)))), trailed(ipv4(tcp())), trailed(ipv6(tcp())),
+        trailed(ipv4(udp(to=53, payload=b"a name"), protocol=17)),
+        trailed(ipv4(udp(to=443, payload=bytes(300)), protocol=17)), trailed(ipv4(tcp())),
+    ]  # fmt: skip
+    (tools.folder / "stream.pcap").write_bytes(pcap_file(stream))
+    pcap, notes = tmp_path / "tcp-0.pcap", tmp_path / "notes.jsonl"
+    with plugged(tools) as phone:
+        options = ("--packets", "--notes", notes, "--serial", phone.serial)
+        with running("android", pcap, *options, is_log=False) as child:
+            until(lambda: packets_of(pcap) == 3 and packets_of(tmp_path / "udp-0.pcap") == 1)
+            assert "-e pcap_dump_mode tcp_exporter" in (tools.folder / "asked.txt").read_text()
+            assert end(child) == 0
+    assert packets_of(pcap) == 4, "the last packet came after the order to stop"
+    assert "-e action stop" in (tools.folder / "asked.txt").read_text()
+    capture = read_capture([pcap])
+    assert capture.segments["payload_bytes"].tolist() == [900, 0, 0, 0]
+    assert b"a name" not in pcap.read_bytes() + (tmp_path / "udp-0.pcap").read_bytes()
+    assert pcap.stat().st_size < 700, "a long packet is cut"
+
+
+def test_phone_without_root_and_pcapdroid_is_one_sentence(tools: Tools, tmp_path: Path) -> None:  # noqa: F811
+    scripts(tools, {"su": "exit 127", "id": "echo 2000", "pm": "exit 1"})
+    pcap, notes = tmp_path / "tcp-0.pcap", tmp_path / "notes.jsonl"
+    with plugged(tools) as phone:
+        options = ("--packets", "--notes", notes, "--serial", phone.serial)
+        with running("android", pcap, *options, is_log=False) as child:
+            until(lambda: notes.exists() and records(notes, "unable"))
+            assert end(child) == 0
+    (unable,) = records(notes, "unable")
+    assert "no root with tcpdump, and PCAPdroid is not installed; install PCAPdroid" in unable["says"]
+    assert not pcap.exists()
+
+
+def test_stream_in_any_pieces_is_split_alike_and_no_pcap_is_refused(tmp_path: Path) -> None:
+    data = pcap_file([trailed(ipv4(tcp(payload=bytes(n)))) for n in (0, 1, 700, 90)])
+
+    class Memory:
+        def __init__(self) -> None:
+            self.octets = b""
+
+        def write(self, more: bytes) -> None:
+            self.octets += more
+
+    whole = Memory()
+    PacketSplitter(whole, Memory()).feed(data)  # type: ignore[arg-type]
+    for step in (1, 7, 100):
+        some = Memory()
+        splitter = PacketSplitter(some, Memory())  # type: ignore[arg-type]
+        for at in range(0, len(data), step):
+            splitter.feed(data[at : at + step])
+        assert some.octets == whole.octets
+    for hostile in (b"\n\r\r\n" + bytes(60), data[:24] + struct.pack("<4I", 1, 1, 1 << 31, 60) + bytes(60)):
+        with pytest.raises(CollectorError):
+            PacketSplitter(Memory(), Memory()).feed(hostile)  # type: ignore[arg-type]
+
+
+def test_capture_has_the_packets_of_the_phone_in_a_host_of_its_own(tools: Tools, tmp_path: Path) -> None:  # noqa: F811
+    scripts(tools, AS_ROOT)
+    (tools.folder / "tcp.pcap").write_bytes(pcap_file([ethernet(ipv4(tcp()))] * 3))
+    (tools.folder / "udp.pcap").write_bytes(pcap_file([]))
+    folder = tmp_path / "drive"
+    with plugged(tools) as phone:
+        wait = "until grep -q remote_clock mobile/android-0.jsonl; do sleep 0.1; done"
+        options = ("--phone", phone.serial, "--with", "android", "--with", "host_clock", "--ready", "15", "--plain")
+        program("capture", "-o", folder, *options, "--", "sh", "-c", f"cd {folder}; {wait}",
+                env={**ENVIRONMENT, **os.environ})  # fmt: skip
+    session = mt.open(folder)
+    assert set(session.connections["host"]) == {"phone"}
+    assert "phone" in set(session.align().edges["from_host"])
+    assert not [word for word in session.warnings if "android-packets" in word]
