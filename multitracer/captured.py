@@ -241,6 +241,18 @@ class SourceFile:
     """Tunnels whose packets were read inside, by name; of nested ones each."""
     duplicates: CaptureDuplicates | None = None
     """What is known of packets that the file holds more than once; None if there are none."""
+    vpn: str = ""
+    """The program whose VPN inside the phone made the packets, such as PCAPdroid; "" otherwise."""
+    has_trailers: bool = False
+    """Whether packets have a trailer that names their program (PCAPdroid)."""
+    programs: dict[int, str] = field(default_factory=dict)
+    """Names of a phone's programs by user number."""
+    users_of_flows: dict[tuple[str, int, str, int], int] = field(default_factory=dict)
+    """User number by source, port, destination and port of the first packet that names it."""
+    users: dict[int, int] = field(default_factory=dict)
+    """User number by the number of a packet that is not decoded yet (comments of pcapng)."""
+    secrets: int = 0
+    """Blocks with the secrets of encrypted connections (pcapng); they stay in the file, and are not used."""
     contents: list[Content] = field(default_factory=list)
     """What the packets without TCP are, the most bytes first; only of a capture with few segments, or none."""
 
@@ -250,6 +262,12 @@ class SourceFile:
         faults = dict(self.time_faults)
         faults["pcapng's simple packets"] = self.without_time - sum(faults.values())
         return ", ".join(f"{reason}: {n:,}" for reason, n in faults.items() if n > 0)
+
+    def program_of(self, src: str, sport: int, dst: str, dport: int) -> str:
+        """Return the program of a phone to which a connection belongs; empty if it is not known."""
+        known = self.users_of_flows
+        user = known.get((src, sport, dst, dport), known.get((dst, dport, src, sport)))
+        return "" if user is None else self.programs.get(user) or f"user {user}"
 
     def in_order_of_names(self) -> None:
         """Sort the counts by name, so that their order does not depend on the chunk size."""

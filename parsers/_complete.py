@@ -7,6 +7,7 @@ NumPy is loaded only if there are such packets, or tables are asked for.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     Form = dict[str, bool | int] | dict[str, bool | int | list[int]]
 
 _SECTION_HEADER = b"\n\r\r\n"
+_MAY_BE_OF_PCAPDROID = re.compile(
+    rb"\x01\x07\x20\x21|\x0a\xd7\xad\x01|\xfd\x00\x00\x02\xfd\x00\x00\x01|PCAPdroid", re.DOTALL
+)
+"""Its trailer, the addresses of its VPN, and its name (parsers/_packets/programs.py)."""
 _BLOCK_BYTES = 2 * 1024 * 1024
 """Number of bytes that the kernel reads at a time: a block that one thread passes to the next is still in
 a cache of both cores.
@@ -88,6 +93,8 @@ def _opened(stream: InputStream) -> _Opened | None:
         If no packet in it can be read.
     """
     head = stream.peek_head(PROBE_BYTES)
+    if _MAY_BE_OF_PCAPDROID.search(head):  # whose programs only Python knows
+        return None
     if is_magic(head):
         return _opened_pcap(stream, head)
     return _opened_pcapng(stream, head) if _is_pcapng(head) else None

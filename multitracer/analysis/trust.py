@@ -107,6 +107,7 @@ AFFECTS: Mapping[str, tuple[str, ...]] = {
     "bad-length": ("bytes", "losses"),
     "fragments": ("losses",),
     "offload": ("segments",),
+    "vpn": ("segments", "round-trips", "losses", "retransmissions", "limits"),
     "initiator-assumed": ("initiator",),
     "duplicates-left-out": (),
     "tunnelled": (),
@@ -247,6 +248,12 @@ def _of_file(file: SourceFile) -> Iterator[_Weighed]:
     if file.guessed_unit:
         text = f"{file.guessed_unit[0].upper()}{file.guessed_unit[1:]}."
         yield Severity.CAUTION, Note("time-unit", 1, text, file.path)
+    if file.vpn:
+        text = (
+            f"The packets are those of {file.vpn}'s VPN inside the phone, not those of the radio: it ends each "
+            "connection and makes one of its own, so sizes, times, ACKs and retransmissions are the program's."
+        )
+        yield Severity.CAUTION, Note("vpn", file.packets, text, file.path)
     if file.guessed_link:
         text = f"{file.guessed_link[0].upper()}{file.guessed_link[1:]}."
         yield Severity.MINOR, Note("link-type", 1, text, file.path)

@@ -35,6 +35,7 @@ from multitracer.wtcp import WTCP_FLOWS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from multitracer.endpoints import Endpoints
     from multitracer.logs import HostLog
     from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
@@ -465,7 +466,8 @@ class SessionTables(LoggedTables):
     def connections(self) -> pd.DataFrame:
         """The connections, one row for each.
 
-        Columns of `mt.columns("connections")`, and src, sport, dst, dport.
+        Columns of `mt.columns("connections")`, and src, sport, dst, dport. Of a capture that names the programs
+        of a phone (PCAPdroid) `app` has that of each connection, empty if it is not known.
 
         Examples
         --------
@@ -480,6 +482,10 @@ class SessionTables(LoggedTables):
             frame.attrs["columns"][column.name] = {
                 "unit": "", "meaning": column.doc, "source": frame.attrs["columns"]["connection"]["source"],
             }  # fmt: skip
+        if any(file.users_of_flows for capture in captures for file in capture.tables.files):
+            frame["app"] = [_program(capture, end) for capture in captures for end in capture.analysis.endpoints()]
+            source = frame.attrs["columns"]["connection"]["source"]
+            frame.attrs["columns"]["app"] = {"unit": "", "meaning": "program of the phone", "source": source}
         return frame
 
     @lazy_property
@@ -594,6 +600,11 @@ def of_capture(capture: Capture, table: Table) -> HostTable:
     """Return a table of a capture point, with the offset for connection numbers of the session."""
     paths = ", ".join(file.path for file in capture.tables.files)
     return HostTable(capture.point.name, table, paths, capture.offset)
+
+
+def _program(capture: Capture, end: Endpoints) -> str:
+    """Return the program of a phone that a connection belongs to; empty if no file of the capture names it."""
+    return next((name for file in capture.tables.files if (name := file.program_of(*end))), "")
 
 
 def _verdicts(recording: Recording, capture: Capture) -> Table:

@@ -32,6 +32,8 @@ class BlockType(IntEnum):
     SIMPLE_PACKET = 3
     STATISTICS = 5
     ENHANCED_PACKET = 6
+    SECRETS = 10
+    CUSTOM = 0xBAD
     SECTION = 0x0A0D0D0A
     """Type of a section header; it is the same in both byte orders."""
 

@@ -11,6 +11,7 @@ from multitracer.native import reading
 from multitracer.tables import NOT_A_TIME
 from parsers._capture.bounds import ERA_YEARS, YEAR_NS
 from parsers._packets.decode import Decoder
+from parsers._packets.programs import note_programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -202,6 +203,7 @@ def decode_blocks(
             kept = block.first(left) if left < len(block) else block
             clock.note(kept.time_ns)
             done += int(kept.captured.sum()) + _RECORD_HEADER_BYTES * len(kept)
+            note_programs(kept, source)
             decoder.add(kept, source, share=share(done))  # others may have read far ahead
             yield kept
             if left <= len(block) and max_packets is not None:

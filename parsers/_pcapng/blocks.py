@@ -17,6 +17,7 @@ from multitracer.protocols.pcap_file import BlockType, OptionCode
 from multitracer.units import NS_PER_S
 from parsers._capture.bounds import largest_packet
 from parsers._capture.time_unit import forced_tick_ns
+from parsers._packets.programs import note_names, user_of_comment
 from parsers._registry import has_plug_ins
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def note_other(block: bytes, sections: Sections) -> bool:
     Return False if it is invalid, or may be a packet block whose type is damaged.
     """
     (kind,) = struct.unpack_from(sections.order + "I", block)
-    if kind == BlockType.STATISTICS:
+    if kind in (BlockType.STATISTICS, BlockType.SECRETS, BlockType.CUSTOM):
         return sections.other(kind, block, packets_before=0) is None
     return kind not in SMALLEST and not is_laid_out_as_packet(block, sections)
 
@@ -252,6 +253,10 @@ class Sections:
             return self._interface(block, packets_before)
         if kind == BlockType.STATISTICS and len(block) >= 24:
             self._statistics(block)
+        elif kind == BlockType.SECRETS:
+            self.source.secrets += 1
+        elif kind == BlockType.CUSTOM:
+            note_names(self.source, block, self.order)
         return None
 
     def _interface(self, block: bytes, packets_before: int) -> str | None:
@@ -330,6 +335,9 @@ class Sections:
     def comment(self, packet: int | None, value: bytes) -> None:
         """Store the comment of a packet (None: of the file), unless the maximum number is stored."""
         comments = self.source.comments
+        if packet is not None and (user := user_of_comment(value)) is not None:
+            self.source.users[packet] = user
+            return
         if len(comments) < _MOST_COMMENTS:
             comments.append((packet, text(value)))
         elif len(comments) == _MOST_COMMENTS:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from parsers._pcapng.blocks import Sections
 
 _PACKET_BLOCKS = (BlockType.OBSOLETE_PACKET, BlockType.SIMPLE_PACKET, BlockType.ENHANCED_PACKET)
-_TAKEN_IN = frozenset((*SMALLEST, BlockType.INTERFACE, BlockType.STATISTICS))
+_TAKEN_IN = frozenset((*SMALLEST, BlockType.INTERFACE, BlockType.STATISTICS, BlockType.SECRETS, BlockType.CUSTOM))
 _FOUND_AGAIN = (*_PACKET_BLOCKS, BlockType.INTERFACE)
 """Block types at which reading can continue after damage, besides sections."""
 _ENHANCED = BlockType.ENHANCED_PACKET.value

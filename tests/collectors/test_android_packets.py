@@ -46,7 +46,6 @@ while not (folder / "stopped").exists():
     time.sleep(0.01)
 stream.sendall(data[-50:])
 """
-VPN, SERVER = bytes([10, 215, 173, 1]), bytes([192, 0, 2, 7])
 
 
 def udp(*, to: int, payload: bytes = b"") -> bytes:
