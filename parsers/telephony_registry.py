@@ -141,8 +141,8 @@ def sniff(head: bytes) -> Match:
     """Return "yes" for output with the radio state of the telephony registry."""
     is_state = b"last known state:" in head and b"mCallState=" in head
     is_part = b"mSignalStrength=SignalStrength" in head or b"mCellInfo=[CellInfo" in head
-    is_json = head.startswith(b"{")  # a log of ours that holds a dump
-    return "yes" if (is_state or is_part) and not is_json else "no"
+    is_within = head.startswith((b"{", b"====", b"PK"))  # a log of ours, or a bug report, that holds a dump
+    return "yes" if (is_state or is_part) and not is_within else "no"
 
 
 def radio_of(dumps: RegistryDumps, lines: LogLines, provenance: Document, placed: Document) -> Table:

@@ -99,6 +99,7 @@ _SENTENCE = re.compile(rb"\$([^*$\r\n]*)\*[0-9A-Fa-f]{2}")
 # --- the logs that are changed ---
 
 _CONSTANTS = {
+    "bugreport": ("REPORT",),
     "at_transcript": ("MINICOM", "STAMPED", "LOOP", "TERMINAL"),
     "drive_csv": ("TOWERS", "SURVEY", "XCAL", "CAIT"),
     "flent": ("SAMPLE",),
