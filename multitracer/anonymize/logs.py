@@ -9,6 +9,7 @@ import itertools
 import json
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -22,9 +23,11 @@ from multitracer.manifest import Role
 from multitracer.protocols.gsmtap import GsmtapType
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlp import is_information
-from multitracer.schemas.radio import POSITION, RADIO
+from multitracer.schemas.application import PINGS
+from multitracer.schemas.radio import DISH, DISH_OUTAGES, POSITION, RADIO
 from multitracer.schemas.signalling import HANDOVERS, SIGNALLING
 from multitracer.schemas.transactions import LABEL, TRANSACTIONS
+from multitracer.units import NS_PER_S, NS_PER_US
 from multitracer.words import count
 from parsers._signalling.gsmtap import gsmtap_datagram
 from parsers._stream import open_stream
@@ -188,6 +191,9 @@ def _member(key: str, value: Json, pseudonyms: Pseudonyms) -> Json:
 
 def radio(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
     """Write a radio log as a table with pseudonymous cells, and its positions as a second table."""
+    _, parsed = parsers.read(path)
+    if isinstance(parsed, dict) and DISH.name in parsed:
+        return _dish(parsed, path, into, pseudonyms)
     tables = _tables(path, RADIO.name)
     table = tables[RADIO.name]
     _map_cells(table, pseudonyms)
@@ -201,6 +207,33 @@ def radio(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
         why += f"; positions in a separate file, {_ROUNDED}"
     why += _zone_words(table)
     return Written(_as_csv(table, pseudonyms, into, f"{_stem(path)}.csv.gz"), why)
+
+
+_OF_DISH = {
+    "state": "state", "uptime_s": "uptime", "loss_ratio": "pop_ping_drop_rate",
+    "downlink_bps": "downlink_throughput_bps", "uplink_bps": "uplink_throughput_bps",
+    "obstructed_ratio": "fraction_obstructed", "obstructed": "currently_obstructed",
+}  # fmt: skip
+"""Names of starlink-grpc-tools, whose CSV is read again; the direction of the antenna is left out."""
+
+
+def _dish(tables: dict[str, Table], path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
+    """Write what a dish says of itself as CSV, without its identity and the direction of its antenna."""
+    dish, outages, pings = (tables[schema.name] for schema in (DISH, DISH_OUTAGES, PINGS))
+    rtt_ms = dict(zip(pings["time_ns"].tolist(), (1000 * pings["rtt_s"]).tolist(), strict=True))
+    name = free_name(into, f"{_stem(path)}.csv.gz")
+    with _compressed(into / name) as stream:
+        stream.write(f"datetimestamp_utc,{','.join(_OF_DISH.values())},pop_ping_latency_ms\n".encode())
+        for row in dish.rows():
+            if row["time_ns"] is None:
+                continue
+            moment = datetime.fromtimestamp(row["time_ns"] // NS_PER_S, UTC).replace(tzinfo=None)
+            micros = row["time_ns"] % NS_PER_S // NS_PER_US
+            latency = rtt_ms.get(row["time_ns"]) if row["loss_ratio"] is not None else None
+            values = [pseudonyms.in_words(row["state"]), *(row[each] for each in (*_OF_DISH,)[1:]), latency]
+            stream.write(f"{moment:%Y-%m-%dT%H:%M:%S}.{micros:06d},{','.join(map(_cell, values))}\n".encode())
+    lost = f", and {count(len(outages), 'outage')}" if len(outages) else ""
+    return Written(name, f"decoded readings; identity and direction of the dish{lost} not copied")
 
 
 def position(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:

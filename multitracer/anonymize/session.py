@@ -5,7 +5,7 @@ packet         pcap of IP headers, `packets.py`; packets of GSMTAP are left out 
 link           as it is; left out if its frames hold what users sent
 tcp, clock     JSON lines and text with every address mapped
 radio          the readings as a table, cells mapped; raw answers and diagnostic logs are left out; its
-               positions become a table beside it
+               positions become a table beside it; of a dish CSV of starlink-grpc-tools, without its identity
 signalling     messages and handovers of diagnostic logs and GSMTAP as tables in `tables/`, cells mapped
 position       the fixes as a table, rounded to a hundredth of a degree (about a kilometre), without heading
                and altitude, which with the speed would tell the road

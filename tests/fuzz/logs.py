@@ -122,6 +122,7 @@ _CONSTANTS = {
     "radio_table": ("LOG",),
     "sdm": ("RAW", "LOGGED"),
     "siftr": ("FIRST_1_2_2 LINE_1_2_2 LAST", "FIRST_1_2_4 LINE_1_2_4 LINE_1_2_4", "FIRST_1_3_0 LINE_1_3_0 LAST"),
+    "starlink": ("STATUS", "BULK", "LOOP", "MQTT"),
     "ss": ("LOSSY LOSSY_6", "TWO_LINES OLD_KERNEL"),
     "tcp_info": ("WHOLE",),
     "telephony_registry": ("DUMP SECOND_CARD",),
