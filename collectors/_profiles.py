@@ -50,6 +50,8 @@ class Profile:
     baud: int | None = None
     kind: str = "modem"
     """`modem`: AT commands at a port. `remote`: programs that a router runs."""
+    follow: str = ""
+    """Of a router: a program that writes lines of its log as they come; empty for none."""
 
 
 def profiles(kind: str = "modem") -> dict[str, Profile]:
@@ -113,14 +115,15 @@ def _profile(data: Document, where: str) -> Profile:
     if kind not in _COMMANDS:
         raise InputError(f'{where}: "kind" must be modem or remote; correct it')
     form, rule = _COMMANDS[kind]
-    if any(not form.fullmatch(command) for command in (*init, *(ask.command for ask in asks))):
+    follow = str(data.get("follow", ""))
+    if any(not form.fullmatch(each) for each in (*init, *(ask.command for ask in asks), *([follow] if follow else []))):
         raise InputError(f"{where}: {rule}; change the command")
     match = str(data.get("match", ""))
     try:
         re.compile(match)
     except re.error as error:
         raise InputError(f'{where}: "match" must be a regular expression: {error}; correct the expression') from error
-    return Profile(data["name"], str(data.get("description", "")), match, init, asks, data.get("baud"), kind)
+    return Profile(data["name"], str(data.get("description", "")), match, init, asks, data.get("baud"), kind, follow)
 
 
 def _ask(row: Document, where: str) -> Ask:

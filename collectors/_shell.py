@@ -1,4 +1,4 @@
-"""A shell on another machine, through a program that carries its octets, such as adb or ssh.
+"""A shell on another machine, or the lines of a program there, through a program that carries them: adb or ssh.
 
 Commands run one after another in one process of the other machine, so that a command costs one round trip. The end
 of an answer is a line with a random word. `clock` reads the other machine's clock between two readings of this
@@ -18,7 +18,7 @@ from collectors._stop import end_with_parent
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -30,6 +30,7 @@ _CHUNK = 1 << 16
 _ATTEMPTS = 3
 _STATUS_DIGITS = 4
 _WORDS_BYTES = 200
+_LONGEST_LINE = 2000
 _EARLIEST_NS = 10**17
 """Clocks before 1973 were never set: a `date` without nanoseconds gives such a number, too."""
 
@@ -182,3 +183,48 @@ class Shell:
         words = self._child.stderr.read(_CHUNK) or b""  # without waiting: a helper of ssh may hold it open
         lines = words.decode("utf-8", "replace").strip().splitlines()
         return lines[-1][:_WORDS_BYTES] if lines else "ended"
+
+
+class LineFollower:
+    """The lines that a program writes, as they come; it ends with this process at the latest.
+
+    Parameters
+    ----------
+    command : list of str
+        The program and its arguments.
+    """
+
+    def __init__(self, command: list[str]) -> None:
+        self._child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            preexec_fn=end_with_parent,  # noqa: PLW1509  # collectors have one thread
+        )  # fmt: skip
+        assert self._child.stdout is not None
+        os.set_blocking(self._child.stdout.fileno(), False)
+        self._rest = b""
+        self._is_open = True
+
+    @property
+    def descriptors(self) -> list[int]:
+        """Return the file descriptors to wait for; none after the program has ended."""
+        return [self._child.stdout.fileno()] if self._is_open and self._child.stdout is not None else []
+
+    def take(self) -> Iterator[bytes]:
+        """Yield the complete lines that are there; the end of a long one is left out."""
+        if not self.descriptors:
+            return
+        try:
+            chunk = os.read(self.descriptors[0], _CHUNK)
+        except BlockingIOError:
+            return
+        self._is_open = bool(chunk)
+        *lines, rest = (self._rest + chunk).split(b"\n")
+        self._rest = rest[:_LONGEST_LINE]
+        yield from (line[:_LONGEST_LINE] for line in lines if line)
+
+    def close(self) -> None:
+        """End the program."""
+        self._child.kill()
+        self._child.wait()
+        if self._child.stdout is not None:
+            self._child.stdout.close()

@@ -43,7 +43,7 @@ from collectors._collector import Collector
 from collectors._log import Log
 from collectors._options import header, number, parser, rate_hz, run
 from collectors._ready import Schedule, ready
-from collectors._shell import Shell, ShellEndedError
+from collectors._shell import LineFollower, Shell, ShellEndedError
 from collectors._stop import Stop, end_with_parent
 from collectors.modem import ModemLog
 from multitracer.errors import CollectorError, InputError, PreflightError
@@ -52,7 +52,7 @@ from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from collectors._shell import Answer
 
@@ -227,50 +227,10 @@ class AndroidLog(ModemLog):
         self._before = {name: (last, None) for name, (last, _) in self._before.items()}
 
 
-class Events:
-    """The lines of `logcat` on changes of cell and data state, from now on.
-
-    Parameters
-    ----------
-    program : list of str
-        adb with the phone's serial number.
-    """
-
-    def __init__(self, program: list[str]) -> None:
-        chosen = ["-b", "radio", "-b", "events", "-v", "epoch", "-T", "1", *(f"{tag}:V" for tag in EVENTS), "*:S"]
-        self._child = subprocess.Popen(
-            [*program, "logcat", *chosen], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, preexec_fn=end_with_parent,  # noqa: PLW1509  # this process has one thread
-        )  # fmt: skip
-        assert self._child.stdout is not None
-        os.set_blocking(self._child.stdout.fileno(), False)
-        self._rest = b""
-        self._is_open = True
-
-    @property
-    def descriptors(self) -> list[int]:
-        """Return the file descriptors to wait for."""
-        return [self._child.stdout.fileno()] if self._is_open and self._child.stdout is not None else []
-
-    def take(self) -> Iterator[bytes]:
-        """Yield the complete lines that are there."""
-        if not self.descriptors:
-            return
-        try:
-            chunk = os.read(self.descriptors[0], 1 << 16)
-        except BlockingIOError:
-            return
-        self._is_open = bool(chunk)
-        *lines, rest = (self._rest + chunk).split(b"\n")
-        self._rest = rest[:_LONGEST_LINE]
-        yield from (line[:_LONGEST_LINE] for line in lines if line and not line.startswith(b"-"))
-
-    def close(self) -> None:
-        """End the child process."""
-        self._child.kill()
-        self._child.wait()
-        if self._child.stdout is not None:
-            self._child.stdout.close()
+def events_of(program: list[str]) -> LineFollower:
+    """Return the lines of `logcat` on changes of cell and data state, from now on; `program` is adb with a serial."""
+    chosen = ["-b", "radio", "-b", "events", "-v", "epoch", "-T", "1", *(f"{tag}:V" for tag in EVENTS), "*:S"]
+    return LineFollower([*program, "logcat", *chosen])
 
 
 class AndroidPhone:
@@ -293,7 +253,7 @@ class AndroidPhone:
         self._stop = stop
         self._serial = ""
         self._shell: Shell | None = None
-        self._events: Events | None = None
+        self._events: LineFollower | None = None
         self._look_ns = 0
         self._why = ""
         self._round = 0
@@ -367,7 +327,7 @@ class AndroidPhone:
             shell.close()
             self._why = error.why
             raise NoPhoneError(error.why) from None
-        self._shell, self._events = shell, Events(program)
+        self._shell, self._events = shell, events_of(program)
         self._round, self._is_asleep = 0, False
         self._log.forget()
         says = about.raw.decode("utf-8", "replace")[:_LONGEST_LINE]
@@ -393,11 +353,13 @@ class AndroidPhone:
         """Start logcat again, which has ended by itself; the events of this time may be missing."""
         if self._events is not None:
             self._events.close()
-        self._events = Events([self._adb, "-s", self._serial])
+        self._events = events_of([self._adb, "-s", self._serial])
         self._log.record("event", at_ns=time.monotonic_ns(), raw="--------- logcat had ended, and was started again")
 
     def _write_events(self) -> None:
         for line in self._events.take() if self._events else ():
+            if line.startswith(b"-"):  # "--------- beginning of radio"
+                continue
             self._log.record("event", at_ns=time.monotonic_ns(), raw=line.decode("utf-8", "replace"))
 
 

@@ -5,8 +5,9 @@ profile (collectors/profiles, `kind = "remote"`), which is found by what the mac
 shell there. A command that is refused three times is sent thirty times less often. A machine that cannot be reached
 does not end the recording: the time without an answer is a gap with its reason.
 
-The log has the format of `collectors.modem`, with one record more: `remote_clock`, the machine's CLOCK_REALTIME between
-two readings of this host's CLOCK_MONOTONIC. With `--packets` the machine's tcpdump runs instead, without the packets
+The log has the format of `collectors.modem`, with two records more: `remote_clock`, the machine's CLOCK_REALTIME
+between two readings of this host's CLOCK_MONOTONIC, and `event`, a line of the machine's own log (`logread`) when this
+host read it. With `--packets` the machine's tcpdump runs instead, without the packets
 of our own ssh, and its file goes to `-o`; that run ends when the connection does.
 """
 
@@ -25,7 +26,7 @@ from collectors._log import Log
 from collectors._options import header, number, parser, rate_hz, run
 from collectors._profiles import chosen_profile, matching, profiles
 from collectors._ready import ready
-from collectors._shell import Shell, ShellEndedError
+from collectors._shell import LineFollower, Shell, ShellEndedError
 from collectors._stop import Stop, end_with_parent
 from collectors.modem import ModemLog, record
 from multitracer.errors import CollectorError, InputError, PreflightError
@@ -49,6 +50,8 @@ _REFUSALS = 3
 _SELDOM = 30
 _INIT_S = 5.0
 _CLOCK_ROUNDS = 5
+_FOLLOW_ROUNDS = 60
+"""Rounds between two starts of the program that follows the machine's log, if it ends by itself."""
 _RETRY_NS = 5 * NS_PER_S
 _LOOK_NS = NS_PER_S // 5
 _CAPTURE = (
@@ -93,6 +96,7 @@ class RemoteModem:
         self._log = log
         self._stop = stop
         self._shell: Shell | None = None
+        self._events: LineFollower | None = None
         self._profile: Profile | None = None
         self._refused: dict[str, int] = {}
         self._round = 0
@@ -117,14 +121,29 @@ class RemoteModem:
             return self._why
 
     def listen(self, until_ns: int) -> bool:
-        """Wait until a time; return False if the collector must end."""
-        return self._stop.wait(until_ns)
+        """Store lines of the machine's log until a time; return False if the collector must end."""
+        while self._stop.wait(until_ns, readable=self._events.descriptors if self._events else []):
+            for line in self._events.take() if self._events else ():
+                self._log.record("event", at_ns=time.monotonic_ns(), raw=line.decode("utf-8", "replace"))
+            if time.monotonic_ns() >= until_ns:
+                return True
+        return False
 
     def close(self) -> None:
-        """End the connection."""
-        if self._shell is not None:
-            self._shell.close()
-        self._shell = None
+        """End the connections."""
+        for child in (self._shell, self._events):
+            if child is not None:
+                child.close()
+        self._shell = self._events = None
+
+    def _follow(self) -> None:
+        """Start the program that follows the machine's log, unless it runs."""
+        assert self._profile is not None
+        if not self._profile.follow or (self._events is not None and self._events.descriptors):
+            return
+        if self._events is not None:
+            self._events.close()
+        self._events = LineFollower([*self._program[:-1], self._profile.follow])
 
     def _connect(self) -> Shell:
         """Return a shell on the machine, whose profile is known then."""
@@ -143,6 +162,8 @@ class RemoteModem:
         assert self._profile is not None
         if self._round % _CLOCK_ROUNDS == 0 and (reading := shell.clock(timeout_s=5.0)):
             self._log.record("remote_clock", host=self._host, **reading)
+        if self._round % _FOLLOW_ROUNDS == 0:
+            self._follow()
         due = [ask for ask in self._profile.asks if self._round % self._every(ask) == 0]
         self._round += 1
         has_answer = False

@@ -6,12 +6,13 @@ multitracer/protocols/modem for the answers.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from multitracer.protocols.modem.decode import UNSOLICITED, decode
-from multitracer.schemas.radio import RADIO
+from multitracer.schemas.radio import RADIO, REMOTE_LOG
 from parsers._format import Format, Match
 from parsers._text.collector_log import CollectorLog, RemoteClocks, Sparse, header_of, is_time
 from parsers._text.lines import LogLines
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 _LONGEST_RAW = 1 << 17
 _MOST_SAID = 200
 _MOST_PORTS = 1000
+_LOG_LINE = re.compile(
+    r"[A-Z][a-z]{2} (?:[A-Z][a-z]{2} )?[ \d]\d \d\d:\d\d:\d\d(?: \d{4})? "
+    r"(?:(?P<level>[a-z0-9]{1,16}\.[a-z]{1,16}) |(?:[\w.-]{1,64} )?)"
+    r"(?P<program>[\w./-]{1,48})(?:\[\d{1,8}\])?: (?P<text>.*)"
+)
+"""A line of OpenWrt's logread (`Tue Dec  1 07:10:12 2026 daemon.notice netifd: …`), or of syslog."""
 
 
 class _Log(CollectorLog):
@@ -32,6 +39,7 @@ class _Log(CollectorLog):
         super().__init__(path, lines, name="modem")
         self.rows = Sparse(RADIO)
         self.clocks = RemoteClocks()
+        self.events = Sparse(REMOTE_LOG)
         self.ports: list[dict[str, object]] = []
         self._says = ""
 
@@ -47,6 +55,8 @@ class _Log(CollectorLog):
             is_used = self._radio(UNSOLICITED, record.get("raw"), record.get("at_ns"), record.get("at_ns"))
         elif kind == "remote_clock":
             is_used = self.clocks.take(record, self.lines.number)
+        elif kind == "event":
+            is_used = self._event(record)
         else:
             is_used = self._port(record) if kind in ("port", "modem") else False
         if not is_used:
@@ -73,6 +83,21 @@ class _Log(CollectorLog):
         for reading in decoded.readings:
             self.rows.append({"role": "serving", **reading, **stamps})
         return True
+
+    def _event(self, record: dict[str, object]) -> bool:
+        """Store a line of the machine's log; return whether the record is valid."""
+        raw, at_ns = record.get("raw"), record.get("at_ns")
+        if not isinstance(raw, str) or not is_time(at_ns):
+            return False
+        parts = match.groupdict() if (match := _LOG_LINE.match(raw)) else {"text": raw}
+        text = "".join(c for c in parts["text"][:_MOST_SAID] if c.isprintable())
+        known = {"level": parts.get("level"), "program": parts.get("program"), "text": text}
+        self.events.append({"time_ns": at_ns, "line": self.lines.number, **known})
+        return True
+
+    def remote_log(self) -> Table:
+        """Return the lines of the machine's log, with wall-clock times."""
+        return self.events.table(self.provenance(), {"time_ns": self.pairs.place(self.events.columns()["time_ns"])})
 
     def _port(self, record: dict[str, object]) -> bool:
         """Store port and modem for the provenance; return whether the record is valid."""
@@ -104,7 +129,7 @@ def sniff(head: bytes) -> Match:
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
-    """Return the tables `radio` and `gaps`; of a modem behind ssh also `remote_clock`.
+    """Return the tables `radio` and `gaps`; of a modem behind ssh also `remote_clock` and `remote_log`.
 
     Raises
     ------
@@ -112,8 +137,8 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         If the first record is not this header.
     """
     log = _Log(path, LogLines(stream)).read()
-    clocks = log.clocks.table(log)
-    return {"radio": log.radio(), "gaps": log.gaps(), **({clocks.schema.name: clocks} if len(clocks) else {})}
+    more = (log.clocks.table(log), log.remote_log())
+    return {"radio": log.radio(), "gaps": log.gaps(), **{table.schema.name: table for table in more if len(table)}}
 
 
 FORMAT = Format(

@@ -183,6 +183,7 @@ _SCHEMAS = (
     radio.MARKERS,
     radio.PHONE_STATE,
     radio.PHONE_EVENTS,
+    radio.REMOTE_LOG,
     radio.APP_BYTES,
     radio.REMOTE_CLOCK,
     radio.DISH,

@@ -162,6 +162,18 @@ PHONE_EVENTS = Schema(
 )
 """Changes of cell, data state and registration that an Android phone logged."""
 
+REMOTE_LOG = Schema(
+    "remote_log",
+    (
+        Column("time_ns", "int64", "when this host read it: after it happened", "ns since 1970"),
+        _LINE,
+        Column("level", "U32", "facility and level: daemon.notice; empty without them"),
+        Column("program", "U48", "the program that wrote it: netifd, kernel, ..."),
+        Column("text", "U200", "the line, without its time and program"),
+    ),
+)
+"""Lines that another machine, such as a router, wrote to its own log."""
+
 APP_BYTES = Schema(
     "app_bytes",
     (
@@ -224,7 +236,7 @@ REMOTE_CLOCK = Schema(
         ),
         Column("until_ns", "int64", "CLOCK_REALTIME of the recording host after it was read", "ns since 1970"),
         Column("remote_ns", "int64", "CLOCK_REALTIME of the other machine", "ns since 1970"),
-        Column("host", "U64", "the other machine: serial number of a phone"),
+        Column("host", "U64", "the other machine: its folder in the session"),
         _LINE,
     ),
 )

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ UQMI = '{\n\t"type": "lte",\n\t"rssi": -63,\n\t"rsrq": -11,\n\t"rsrp": -93,\n\t"
 SCRIPTS = {
     "uqmi": "exec cat {folder}/uqmi.txt",
     "ubus": "echo no such object; exit 4",
+    "logread": '[ "$1" = -f ] || exit 1; exec tail -n 0 -f {folder}/log.txt',
     "date": f"/bin/date +%s%N | {{ read ns; echo $((ns + {AHEAD_NS})); }}",
 }
 
@@ -46,6 +48,7 @@ class Router:
             (folder / name).write_text(f"#!/bin/sh\n{script}\n".replace("{folder}", str(folder)))
             (folder / name).chmod(0o755)
         (folder / "uqmi.txt").write_text(UQMI)
+        (folder / "log.txt").write_text("Tue Dec  1 07:10:11 2026 daemon.info dnsmasq[1]: of before\n")
         for name in ("host", "user"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
         (folder / "allowed").write_text((folder / "user.pub").read_text())
@@ -117,6 +120,31 @@ def test_modem_and_clock_of_a_router_are_in_the_tables(router: Router, tmp_path:
     assert tables["gaps"]["reason"].tolist() == []
 
 
+def test_lines_of_the_routers_log_are_kept_as_they_come(router: Router, tmp_path: Path) -> None:
+    log = tmp_path / "remote.jsonl"
+    lines = (
+        "Tue Dec  1 07:10:12 2026 daemon.notice netifd[812]: Interface 'wan' has lost the connection",
+        "Tue Dec  1 07:10:13 2026 kern.err kernel: [  812.31] usb 1-1: reset \x1b[2J",
+        "nothing like it",
+    )
+    with running("remote", log, *options_of(router)) as child:
+        until(lambda: len(records(log, "answer")) > 3)
+        until(lambda: _processes("tail -n 0 -f " + str(router.folder), ""))
+        before_ns = time.time_ns()
+        with (router.folder / "log.txt").open("a") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        until(lambda: len(records(log, "event")) == 3)
+        assert end(child) == 0
+    _, tables = parsers.read(log)
+    assert isinstance(tables, dict)
+    rows = list(tables["remote_log"].rows())
+    programs = [(row["level"], row["program"]) for row in rows]
+    assert programs == [("daemon.notice", "netifd"), ("kern.err", "kernel"), ("", "")]
+    assert rows[0]["text"] == "Interface 'wan' has lost the connection"
+    assert rows[1]["text"] == "[  812.31] usb 1-1: reset [2J"
+    assert all(before_ns <= row["time_ns"] <= time.time_ns() for row in rows)
+
+
 def test_router_that_goes_and_comes_is_a_gap_with_its_reason(router: Router, tmp_path: Path) -> None:
     log = tmp_path / "remote.jsonl"
     with running("remote", log, *options_of(router)) as child:
@@ -172,9 +200,9 @@ def running_packets(router: Router, pcap: Path) -> Iterator[subprocess.Popen[byt
         child.wait()
 
 
-def _processes(word: str) -> list[str]:
-    """Return the clients of ssh that were started with a key."""
-    done = subprocess.run(["pgrep", "-f", f"ssh -p .* -i {word}"], capture_output=True, text=True, check=False)
+def _processes(word: str, before: str = "ssh -p .* -i ") -> list[str]:
+    """Return the processes, by default the clients of ssh that were started with a key."""
+    done = subprocess.run(["pgrep", "-f", f"{before}{word}"], capture_output=True, text=True, check=False)
     return done.stdout.split()
 
 
