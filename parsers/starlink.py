@@ -272,7 +272,7 @@ class _Json:
             "currently_obstructed": obstruction.get("currentlyObstructed"),
             "direction_azimuth": status.get("boresightAzimuthDeg"),
             "direction_elevation": status.get("boresightElevationDeg"),
-            "uptime": _whole(within["deviceState"].get("uptimeS")),
+            "uptime": _count_of(within["deviceState"].get("uptimeS")),
             "state": status.get("state") or within["outage"].get("cause") or "CONNECTED",
         }
         self.rows.status(record, self._time_ns)
@@ -280,7 +280,7 @@ class _Json:
 
     def _history(self, history: Document) -> bool:
         """Add the samples since the answer before, from the ring in which the dish has them."""
-        current = _whole(history.get("current"))
+        current = _count_of(history.get("current"))
         lists = {ours: history.get(theirs) for ours, theirs in _JSON_NAMES.items()}
         sizes = {len(each) for each in lists.values() if isinstance(each, list)}
         if current is None or len(sizes) != 1 or not all(isinstance(each, list) for each in lists.values()):
@@ -304,8 +304,8 @@ class _Json:
         return self.rows.history(record | {"samples": count}, self._time_ns, newest=newest)
 
     def _outage(self, outage: Document) -> None:
-        record = {"cause": outage.get("cause", "UNKNOWN"), "start_ns": _whole(outage.get("startTimestampNs")),
-                  "duration_ns": _whole(outage.get("durationNs"))}  # fmt: skip
+        record = {"cause": outage.get("cause", "UNKNOWN"), "start_ns": _count_of(outage.get("startTimestampNs")),
+                  "duration_ns": _count_of(outage.get("durationNs"))}  # fmt: skip
         key = record["start_ns"], record["cause"]
         if key not in self._outages and len(self._outages) < _MOST_SAMPLES:
             self._outages.add(key)
@@ -320,7 +320,7 @@ _JSON_NAMES = {
 _MOST_OUTAGES = 1000
 
 
-def _whole(value: object) -> int | None:
+def _count_of(value: object) -> int | None:
     """Return a number that JSON of protocol buffers writes as text, because it may have 64 bits."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         value = int(value)
