@@ -6,6 +6,8 @@ Such pairs need no model of a path: each gives the offset within its own uncerta
   only by steps. Between two steps, all readings allow a common offset.
 - Two independent clocks differ in rate by up to 500 ppm (the limit of RFC 5905); a faster change is a step.
   Between steps a straight line is fitted to the pairs, weighted by their uncertainties.
+- Of two clocks of which one was read between two readings of the other (`bracketed`), the offset is certainly
+  within each bracket, wherever in it: the bound is that of all lines through all brackets.
 """
 
 from __future__ import annotations
@@ -175,6 +177,98 @@ def _line(from_ns: Array, to_ns: Array, error_ns: Array, method: str) -> Estimat
     )
 
 
+_ROOM, _TILT = 1.15, 2.03
+"""Factors with which the hyperbola of an estimate lies above two rising lines: (f² - 1) (g² - 1) = 1 for f and g."""
+_WANDER = 1 * PPM
+"""How far a clock departs from a line, as a part of the time: a quartz that warms up. Not measured."""
+
+
+def bracketed(from_ns: Array, low_ns: Array, high_ns: Array, *, method: str) -> list[Estimate]:
+    """Return the relation of two clocks with certain bounds, for each interval between steps.
+
+    The bound of an estimate is certain if both rates are constant between steps, not one of 95 %: how question and
+    answer share the time of a reading is not known, and may be the same each time.
+
+    Parameters
+    ----------
+    from_ns : ndarray of int64, shape (n_readings,)
+        Times by `from`.
+    low_ns, high_ns : ndarray of int64, shape (n_readings,)
+        The time by `to` before and after.
+    method : str
+        Name of the method, for the estimates.
+
+    Raises
+    ------
+    ClockError
+        If there is no reading.
+    """
+    _check(len(from_ns), method)
+    order = np.argsort(from_ns, kind="stable")
+    start, low, high = (np.asarray(column)[order] for column in (from_ns, low_ns, high_ns))
+    cuts = _steps(start, low + (high - low) // 2, (high - low + 1) // 2)
+    _check_steps(len(cuts), method)
+    return [_through(start[a:b], low[a:b], high[a:b], method) for a, b in pairwise([0, *cuts.tolist(), len(start)])]
+
+
+def _through(from_ns: Array, low_ns: Array, high_ns: Array, method: str) -> Estimate:
+    """Return the middle of the lines through all brackets, and its bound; the best fit if there is no such line."""
+    first, base, middle_ns = int(from_ns[0]), int(low_ns[0]) - int(from_ns[0]), low_ns + (high_ns - low_ns) // 2
+    times, starts = np.unique(from_ns, return_index=True)
+    x = (times - first).astype(np.float64)
+    floor = np.maximum.reduceat((low_ns - from_ns - base).astype(np.float64), starts)
+    ceiling = np.minimum.reduceat((high_ns - from_ns - base).astype(np.float64), starts)
+    top, bottom = _below(x, ceiling), _below(x, -floor)
+    corners = np.union1d(x[top], x[bottom])
+    above, under = np.interp(corners, x[top], ceiling[top]), np.interp(corners, x[bottom], floor[bottom])
+    steepest, flattest = _slopes(x[bottom], floor[bottom], x[top], ceiling[top])
+    if (above < under).any() or steepest < flattest:
+        line = _line(from_ns, middle_ns, (high_ns - low_ns + 1) // 2 + 1, method)
+        off = np.maximum(high_ns - line.at(from_ns), line.at(from_ns) - low_ns)
+        best = off[high_ns - low_ns <= np.median(high_ns - low_ns)]
+        return _with_bound(line, line.pivot, float(best.max()), line.skew_uncertainty_ppm)
+    slope, narrowest = (steepest + flattest) / 2, int(np.argmin(above - under))
+    pivot, height = float(corners[narrowest]), float(above[narrowest] + under[narrowest]) / 2
+    estimate = Estimate(
+        first_ns=first, last_ns=int(from_ns[-1]), offset_ns=base + round(height - slope * pivot), skew_ppm=slope / PPM,
+        uncertainty_ns=0.0, skew_uncertainty_ppm=0.0, method=method, evidence=len(from_ns),
+        points=_evidence(from_ns, middle_ns),
+    )  # fmt: skip
+    # each of the lines passes the pivot within this half-width, and departs from there by its slope
+    certain_ns = _ROOM * float(above[narrowest] - under[narrowest]) / 2 + _WANDER * float(x[-1]) + 2
+    return _with_bound(estimate, first + round(pivot), certain_ns, _TILT * (steepest - flattest) / 2 / PPM)
+
+
+def _with_bound(line: Estimate, pivot_ns: int, at_pivot_ns: float, tilt_ppm: float) -> Estimate:
+    fields = {name: getattr(line, name) for name in ("first_ns", "last_ns", "offset_ns", "skew_ppm", "method",
+                                                     "evidence", "points")}  # fmt: skip
+    return Estimate.around(pivot_ns, at_pivot_ns, **fields, skew_uncertainty_ppm=tilt_ppm, notes=(_BRACKETED,))
+
+
+def _below(x: Array, y: Array) -> list[int]:
+    """Return the indexes of the points on the lower convex hull; x ascends."""
+    hull: list[int] = []
+    for at, (right, height) in enumerate(zip(x.tolist(), y.tolist(), strict=True)):
+        while len(hull) > 1:
+            one, two = hull[-2], hull[-1]
+            if (y[two] - y[one]) * (right - x[one]) < (height - y[one]) * (x[two] - x[one]):
+                break
+            hull.pop()
+        hull.append(at)
+    return hull
+
+
+def _slopes(low_x: Array, low: Array, high_x: Array, high: Array) -> tuple[float, float]:
+    """Return the largest and the smallest slope of a line above all of the one and below all of the other points."""
+    most = MOST_SKEW_PPM * PPM
+    across = high_x[None, :] - low_x[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = (high[None, :] - low[:, None]) / across
+    steepest = float(slope[across > 0].min(initial=most))
+    flattest = float(slope[across < 0].max(initial=-most))
+    return steepest, flattest
+
+
 def _excess(squares: Array) -> float:
     """Return by which factor the residuals exceed the stated errors, at least 1."""
     freedom = len(squares) - 2
@@ -200,7 +294,7 @@ _METHOD = "bracketed readings"
 _DISCIPLINED = "the kernel's own bound (NTP)"
 _REMOTE = "remote clock between two readings"
 _STATED = "a bound that the kernel states, not a measurement of ours"
-_BRACKETED = "half of the shortest time between question and answer"
+_BRACKETED = "certain: each line through the times between question and answer"
 _MOST_HOSTS = 64  # a session has two or three; bounds the time on a log that invents them
 _LONGEST_BRACKET_NS = 1_000_000_000
 """Maximum duration of a reading, ns: in a longer one the machine slept or was suspended."""
@@ -267,11 +361,9 @@ def relations_of_remote_clocks(host: str, readings: Table) -> Iterator[Relation]
         table = readings.take(readings["host"] == name)
         before, after, remote = (table[column] for column in ("time_ns", "until_ns", "remote_ns"))
         known = (before != NOT_A_TIME) & (after >= before) & (remote != NOT_A_TIME)
-        middle, bound = (before + (after - before) // 2)[known], ((after - before + 1) // 2 + 1)[known]
         with suppress(ClockError):  # nothing was read, or a clock that jumps at each reading
-            estimates = fitted(remote[known], middle, bound, method=_REMOTE)
-            widest = [_no_better_than(each, remote[known], bound, _BRACKETED) for each in estimates]
-            yield Relation(Clock(name), Clock(host), tuple(widest))
+            estimates = bracketed(remote[known], before[known], after[known], method=_REMOTE)
+            yield Relation(Clock(name), Clock(host), tuple(estimates))
 
 
 def _no_better_than(estimate: Estimate, stamps: Array, bound_ns: Array, note: str) -> Estimate:
