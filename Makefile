@@ -89,8 +89,9 @@ causes: debian $(VENV)/.developer  ## record transfers of known cause and judge 
 drives: debian $(VENV)/.developer  ## rehearse drives with planted faults and judge what is said of them (root, 25 minutes)
 	$(IN_VENV) tests.drives $(DRIVES_ARGS)
 
-soak: debian $(VENV)/.developer  ## capture for SOAK_MINUTES, then 100 hours in fast forward: nothing may grow
+soak: debian $(VENV)/.developer  ## capture for SOAK_MINUTES, then 100 hours in fast forward, and phone, router and dish: nothing may grow
 	$(IN_VENV) tests.soak --minutes $(SOAK_MINUTES)
+	$(IN_VENV) tests.soak.field
 
 fuzz: $(VENV)/.developer  ## feed the readers broken captures and hostile logs for FUZZ_SECONDS, the crate as long, and properties 1,000 examples
 	MULTITRACER_FUZZ_SECONDS=$(FUZZ_SECONDS) $(IN_VENV) pytest -m fuzz -rP -n $(JOBS) --timeout 0 $(PYTEST_ARGS)

@@ -92,6 +92,7 @@ class _Link:
         self.phone = phone
         self.is_frozen = False
         self._connection = connection
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # an answer is two short packets
         self._lock = threading.Lock()
         self._streams: dict[int, _Stream | _Tunnel] = {}
         self._listeners: list[socket.socket] = []

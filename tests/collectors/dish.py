@@ -77,17 +77,22 @@ class FakeDish:
         self.samples: list[tuple[float | None, float, float, float]] = []
         self.outages: list[tuple[str, int, int]] = []
         self.is_obstructed = False
+        self._names = (f"{PACKAGE}.Device", reflection.SERVICE_NAME)
+        self._pool, self.port = pool, 0
         method = grpc.unary_unary_rpc_method_handler(
             lambda asked, _: self._answer(asked),
             request_deserializer=request.FromString,
             response_serializer=self._response.SerializeToString,
         )
-        handler = grpc.method_handlers_generic_handler(f"{PACKAGE}.Device", {"Handle": method})
+        self._handler = grpc.method_handlers_generic_handler(f"{PACKAGE}.Device", {"Handle": method})
+        self.start()
+
+    def start(self) -> None:
+        """Answer, on the same port as before."""
         self.server = grpc.server(futures.ThreadPoolExecutor(2), options=[("grpc.so_reuseport", 0)])
-        self.server.add_generic_rpc_handlers((handler,))
-        names = (f"{PACKAGE}.Device", reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(names, self.server, pool=pool)
-        self.port = self.server.add_insecure_port("127.0.0.1:0")
+        self.server.add_generic_rpc_handlers((self._handler,))
+        reflection.enable_server_reflection(self._names, self.server, pool=self._pool)
+        self.port = self.server.add_insecure_port(f"127.0.0.1:{self.port}")
         self.server.start()
 
     def stop(self) -> None:
