@@ -187,6 +187,7 @@ _EVENT = re.compile(
 )
 _UNSOLICITED = re.compile(r"\[UNSL\]< (UNSOL_\w{1,42})(.*)")
 _STRENGTH = re.compile(r"SignalStrength:? ?\{.*")
+_CELLS = re.compile(r"\[CellInfo.*")
 _CARD = re.compile(r"\[PHONE(\d)\]\s*$")
 _MOST_REGISTRY = 20_000
 """Lines of a registry: with two cards it has some thousand."""
@@ -249,20 +250,22 @@ class _Report:
         tag, words = line[7], line[8]
         time_ns = _provisional_ns(*line.groups()[:6])
         if tag in ("RILJ", "RIL-J") and (unsolicited := _UNSOLICITED.match(words)):
-            if unsolicited[1] == "UNSOL_SIGNAL_STRENGTH":
-                self._strength(unsolicited[2], time_ns)
+            if unsolicited[1] in ("UNSOL_SIGNAL_STRENGTH", "UNSOL_CELL_INFO_LIST"):
+                self._levels(unsolicited[2], time_ns)
             else:
                 self._event(time_ns, unsolicited[1], "")  # what follows may be a message, or a caller
         elif _EVENT.fullmatch(tag):
             self._event(time_ns, tag, "".join(c for c in words[:_MOST_EVENT_TEXT] if c.isprintable()))
 
-    def _strength(self, text: str, time_ns: int | None) -> None:
-        strength = _STRENGTH.search(text)
-        if strength is None:
+    def _levels(self, text: str, time_ns: int | None) -> None:
+        """Decode levels or cells as those of the registry, which has them under a name."""
+        strength, cells = _STRENGTH.search(text), _CELLS.search(text)
+        if strength is None and cells is None:
             return
         card = _CARD.search(text)
         self._dumps.stamps = {"time_ns": time_ns}
-        for line in (f"Phone Id={card[1] if card else 0}", f"mSignalStrength={strength[0]}"):
+        named = f"mSignalStrength={strength[0]}" if strength else f"mCellInfo={cells[0] if cells else ''}"
+        for line in (f"Phone Id={card[1] if card else 0}", named):
             self._dumps.take(f" {line}")
         self._dumps.flush()
 

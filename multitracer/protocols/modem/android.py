@@ -23,6 +23,7 @@ _MOST_CELLS = 256
 """Cells of one statement; a phone lists a few dozen. It bounds memory."""
 _STRENGTH = re.compile(r"CellSignalStrength(Lte|Nr|Gsm|Wcdma|Cdma):")
 _CELL = re.compile(r"CellInfo(Lte|Nr|Gsm|Wcdma):")
+_REGISTERED = re.compile(r"\bmRegistered ?= ?(?:YES|true)\b")
 _PRIMARY = re.compile(r"primary=CellSignalStrength(\w{2,8})")
 _PAIR = re.compile(r"\b(\w{1,40}) ?= ?(-?\d+)(?=[\s,}\]]|$)")
 _BANDS = re.compile(r"\bmBands ?= ?\[([\d, ]{1,40})\]")
@@ -190,7 +191,7 @@ def _cell_info(text: str) -> Iterator[Reading]:
         values: Reading = {ours: numbers[theirs] for ours, theirs in _IDENTITY[technology].items() if theirs in numbers}
         values |= _levels(technology, part[strength.end() :]) if strength else {}
         values |= _names(identity)
-        role = "serving" if "mRegistered=YES" in part[:64] else "neighbour"
+        role = "serving" if _REGISTERED.search(part[:64]) else "neighbour"
         yield {"role": role, "rat": _RAT[technology], **values}
 
 

@@ -1,0 +1,168 @@
+"""The telephony registry of phones of eight makers: what each writes in a way of its own becomes the same columns.
+
+The dumps are made here by what their makers document, or what their users show in public; Huawei's is one of the
+fixtures, too.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import parsers
+from parsers import telephony_registry
+from tests.conftest import FIXTURES
+from tests.narrowed import parsed
+
+_HEAD = "last known state:\n  Phone Id=0\n    mCallState=0\n"
+MAKERS: dict[str, tuple[str, dict[str, dict[str, object]]]] = {
+    "Google, Android 14: unused technologies are Invalid, NR beside LTE": (
+        (
+            "    "
+            "mSignalStrength=SignalStrength:{mCdma=Invalid,mGsm=Invalid,mWcdma=Invalid,mTdscdma=Invalid,"
+            "mLte=CellSignalStrengthLte: "
+            "rssi=-63 rsrp=-94 rsrq=-12 rssnr=14 cqiTableIndex=1 cqi=11 ta=3 level=3 "
+            "parametersUseForLevel=0,mNr=CellSignalStrengthNr:{ csiRsrp = 2147483647 csiRsrq = 2147483647 "
+            "csiSinr = 2147483647 csiCqiTableIndex = 2147483647 csiCqiReport = [] ssRsrp = -101 ssRsrq = -11 "
+            "ssSinr = 9 level = 2 parametersUseForLevel = 0 timingAdvance = 2147483647 "
+            "},primary=CellSignalStrengthLte}\n"
+        ),
+        {
+            "LTE serving": {"rsrp_dbm": -94.0, "sinr_db": 14.0, "cqi": 11, "timing_advance": 3},
+            "NR secondary": {"rsrp_dbm": -101.0, "rsrq_db": -11.0, "sinr_db": 9.0},
+        },
+    ),
+    "Samsung, Android 13: a serving cell without RSSI, a neighbour without identity": (
+        (
+            "    mCellInfo=[CellInfoLte:{mRegistered=YES mTimeStamp=68694041640ns mCellConnectionStatus=1 "
+            "CellIdentityLte:{ mCi=26385408 mPci=137 mTac=10402 mEarfcn=1300 mBands=[3] mBandwidth=20000 "
+            "mMcc=262 mMnc=01 mAlphaLong=Telekom.de mAlphaShort=TDG mAdditionalPlmns={} mCsgInfo=null} "
+            "CellSignalStrengthLte: rssi=2147483647 rsrp=-108 rsrq=-13 rssnr=-2 cqiTableIndex=2147483647 "
+            "cqi=2147483647 ta=2147483647 level=1 parametersUseForLevel=0 android.telephony.CellConfigLte :{ "
+            "isEndcAvailable = true }}, CellInfoLte:{mRegistered=NO mTimeStamp=68694041640ns "
+            "mCellConnectionStatus=0 CellIdentityLte:{ mCi=2147483647 mPci=88 mTac=2147483647 mEarfcn=1300 "
+            "mBands=[3] mBandwidth=2147483647 mMcc=null mMnc=null mAlphaLong= mAlphaShort= mAdditionalPlmns={} "
+            "mCsgInfo=null} CellSignalStrengthLte: rssi=-80 rsrp=-115 rsrq=-19 rssnr=2147483647 "
+            "cqiTableIndex=2147483647 cqi=2147483647 ta=2147483647 level=0 parametersUseForLevel=0 "
+            "android.telephony.CellConfigLte :{ isEndcAvailable = false }}]\n"
+        ),
+        {
+            "LTE serving": {
+                "rsrp_dbm": -108.0,
+                "sinr_db": -2.0,
+                "cell_id": 26385408,
+                "plmn": "26201",
+                "band": "3",
+                "rssi_dbm": None,
+                "operator": "Telekom.de",
+            },
+            "LTE neighbour": {"rsrp_dbm": -115.0, "physical_cell_id": 88, "cell_id": None, "plmn": "", "operator": ""},
+        },
+    ),
+    "OnePlus, Android 15: spaces around the signs, one object on several lines, braces around the levels": (
+        (
+            "    mCellInfo=[CellInfoNr:{mRegistered=YES mTimeStamp=123 mCellConnectionStatus=1\n"
+            " CellIdentityNr:{ mPci = 269 mTac = 5767433 mNrArfcn = 396030 mBands = [2] mMcc = 311\n"
+            " mMnc = 480 mNci = 14567084500 mAlphaLong = Verizon Wireless mAlphaShort = Verizon\n"
+            " mAdditionalPlmns = {311489} }\n"
+            " CellSignalStrengthNr:{ csiRsrp = 2147483647 ssRsrp = -95 ssRsrq = -11 ssSinr = 12 timingAdvance = "
+            "2147483647 level = 3 }},\n"
+            "CellInfoLte:{mRegistered=NO mTimeStamp=124\n"
+            " CellIdentityLte:{ mCi = 12345 mPci = 101 mTac = 4660 mEarfcn = 1850 mBands = [3] mMcc = 310 mMnc = "
+            "260 mAlphaLong = T-Mobile mAlphaShort = T-Mobile }\n"
+            " CellSignalStrengthLte:{ rssi = -71 rsrp = -99 rsrq = -12 rssnr = 7 cqi = 9 ta = 5 level = 3 }}]\n"
+        ),
+        {
+            "NR serving": {"rsrp_dbm": -95.0, "sinr_db": 12.0, "cell_id": 14567084500, "operator": "Verizon Wireless"},
+            "LTE neighbour": {"rsrp_dbm": -99.0, "cell_id": 12345, "plmn": "310260", "operator": "T-Mobile"},
+        },
+    ),
+    "Xiaomi, Android 10: SNR in tenths, without a table of CQI": (
+        (
+            "    mSignalStrength=SignalStrength:{mCdma=CellSignalStrengthCdma: cdmaDbm=2147483647 "
+            "cdmaEcio=2147483647 evdoDbm=2147483647 evdoEcio=2147483647 evdoSnr=2147483647 "
+            "level=0,mGsm=CellSignalStrengthGsm: rssi=2147483647 ber=2147483647 mTa=2147483647 "
+            "mLevel=0,mWcdma=CellSignalStrengthWcdma: ss=2147483647 ber=2147483647 rscp=2147483647 "
+            "ecno=2147483647 level=0,mLte=CellSignalStrengthLte: rssi=-65 rsrp=-92 rsrq=-9 rssnr=180 "
+            "cqi=2147483647 ta=2147483647 level=4,primary=CellSignalStrengthLte}\n"
+        ),
+        {"LTE serving": {"rsrp_dbm": -92.0, "sinr_db": 18.0, "sinr_raw": 180}},
+    ),
+    "Huawei: NR without a sign": (
+        (
+            "    mSignalStrength=SignalStrength:{mCdma=CellSignalStrengthCdma: cdmaDbm=2147483647 "
+            "cdmaEcio=2147483647 evdoDbm=2147483647 evdoEcio=2147483647 evdoSnr=2147483647 "
+            "level=0,mGsm=CellSignalStrengthGsm: rssi=2147483647 ber=2147483647 mTa=2147483647 "
+            "mLevel=0,mNr=CellSignalStrengthNr:{ csiRsrp = 2147483647 ssRsrp = 98 ssRsrq = 11 ssSinr = 14 level "
+            "= 3 },primary=CellSignalStrengthNr}\n"
+        ),
+        {"NR serving": {"rsrp_dbm": -98.0, "rsrq_db": -11.0, "sinr_db": 14.0}},
+    ),
+    "Sony, Android 9: numbers in a row": (
+        (
+            "    mSignalStrength=SignalStrength: 99 0 -120 -160 -120 -160 -1 25 -103 -12 64 2147483647 0 "
+            "2147483647 99 255 2147483647 gsm|lte use_rsrp_and_rssnr_for_lte_level  [-128, -118, -108, -98]\n"
+        ),
+        {"LTE serving": {"rsrp_dbm": -103.0, "rsrq_db": -12.0, "sinr_db": 6.4}},
+    ),
+    "Motorola, Android 11: WCDMA with RSCP and Ec/N0": (
+        (
+            "    mSignalStrength=SignalStrength:{mCdma=CellSignalStrengthCdma: cdmaDbm=2147483647 "
+            "cdmaEcio=2147483647 evdoDbm=2147483647 evdoEcio=2147483647 evdoSnr=2147483647 "
+            "level=0,mGsm=CellSignalStrengthGsm: rssi=2147483647 ber=2147483647 mTa=2147483647 "
+            "mLevel=0,mWcdma=CellSignalStrengthWcdma: ss=-77 ber=2147483647 rscp=-88 ecno=-9 "
+            "level=3,mTdscdma=CellSignalStrengthTdscdma: rssi=2147483647 ber=2147483647 rscp=2147483647 "
+            "level=0,primary=CellSignalStrengthWcdma}\n"
+            "    mCellInfo=[CellInfoWcdma:{mRegistered=YES mTimeStamp=1ns mCellConnectionStatus=1 "
+            "CellIdentityWcdma:{ mLac=4110 mCid=91231 mPsc=312 mUarfcn=10588 mMcc=724 mMnc=05 mAlphaLong=Claro "
+            "mAlphaShort=Claro mAdditionalPlmns={} mCsgInfo=null} CellSignalStrengthWcdma: ss=-77 ber=2147483647 "
+            "rscp=-88 ecno=-9 level=3}]\n"
+        ),
+        {
+            "UMTS serving": {
+                "rscp_dbm": -88.0,
+                "ecio_db": -9.0,
+                "rssi_dbm": -77.0,
+                "cell_id": 91231,
+                "physical_cell_id": 312,
+                "area_code": 4110,
+                "plmn": "72405",
+            }
+        },
+    ),
+    "LG, Android 8: registered is true, objects have names": (
+        (
+            "    mCellInfo=[CellInfoLte:{mRegistered=true mTimeStampType=OEM_RIL mTimeStamp=1791127000000ns "
+            "mCellIdentity=CellIdentityLte:{ mCi=1234567 mPci=312 mTac=501 mEarfcn=1650 mMcc=722 mMnc=34 "
+            "mAlphaLong=Personal mAlphaShort=Personal } mCellSignalStrength=CellSignalStrengthLte: rssi=99 "
+            "rsrp=-85 rsrq=-10 rssnr=150 cqi=15 ta=2147483647 level=4}]\n"
+        ),
+        {"LTE serving": {"rsrp_dbm": -85.0, "rsrq_db": -10.0, "sinr_db": 15.0, "cell_id": 1234567, "rssi_dbm": None}},
+    ),
+}
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_what_a_maker_writes_is_in_columns(maker: str) -> None:
+    text, wanted = MAKERS[maker]
+    data = (_HEAD + text).encode()
+    assert parsers.recognise(data, path="x").name == "telephony-registry"
+    table = parsed(telephony_registry.FORMAT, data)["radio"]
+    rows = list(table.rows())
+    assert {f"{row['rat']} {row['role']}" for row in rows} == set(wanted)
+    for name, columns in wanted.items():
+        rat, role = name.split()
+        own = [row for row in rows if (row["rat"], row["role"]) == (rat, role)]
+        values = {
+            column: next((row[column] for row in own if row[column] not in (None, "")), None) for column in columns
+        }
+        assert values == {column: value if value != "" else None for column, value in columns.items()}
+    assert table.provenance["skipped"] == {}
+
+
+@pytest.mark.fixtures
+def test_real_dump_of_a_huawei_is_in_columns() -> None:
+    form, tables = parsers.read(FIXTURES / "reports" / "tel_huawei_abs.txt")
+    assert form.name == "telephony-registry"
+    assert isinstance(tables, dict)
+    (cell,) = [row for row in tables["radio"].rows() if row["cell_id"] is not None]
+    assert (cell["rat"], cell["role"], cell["rsrp_dbm"], cell["channel"]) == ("NR", "serving", -98.0, 627264)
