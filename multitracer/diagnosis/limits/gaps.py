@@ -21,7 +21,7 @@ from multitracer.tables import NA
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.limits.observed import Observed
+    from multitracer.diagnosis.limits.observed import IdleGaps, Observed
     from multitracer.tables import Array
 
 _LONG_GAP = 0.5
@@ -51,36 +51,6 @@ class SenderIdleGaps(NamedTuple):
     def spans(self) -> Spans:
         """The union of all intervals, as disjoint intervals."""
         return Spans.of(self.begin, self.end)
-
-
-class IdleGaps(NamedTuple):
-    """The gaps between successive new segments; the first gap begins when data were allowed.
-
-    Begin and end are int64, ns; the arrays have shape (n,).
-    """
-
-    begin: Array
-    end: Array
-    ended_by: Array
-    """Index in `sends` of the segment that ended the gap."""
-    woken: Array
-    """Whether an answer arrived just before the end."""
-    woken_by: Array
-    """Index of this answer, -1 for none."""
-    outstanding: Array
-    """Bytes outstanding just before this answer, or before the end."""
-
-
-def gaps(seen: Observed) -> IdleGaps:
-    """Return the gaps between new segments (not retransmissions), one before each new segment."""
-    fresh = seen.fresh
-    end = seen.sends.time_ns[fresh]
-    begin = np.concatenate([[min(seen.opened_ns, int(end[0]))], end[:-1]]) if len(end) else end
-    last = seen.last_answer(end + seen.slack_ns)
-    came = seen.answers.time_ns[np.maximum(last, 0)] if len(seen.answers) else end
-    woken = (last >= 0) & (end - came <= seen.reaction_ns)
-    before = np.where(woken, came, end)
-    return IdleGaps(begin, end, fresh, woken, np.where(woken, last, -1), seen.outstanding(before, side="left"))
 
 
 def has_nodelay(seen: Observed) -> bool:
@@ -115,7 +85,7 @@ def unfinished_writes(seen: Observed) -> Spans:
     can be acknowledged. A receiver does not know well enough when ACKs came.
     """
     each, chosen = _within_writes(seen)
-    is_first = seen.outstanding(each.end, side="left") == 0
+    is_first = each.is_empty
     burst = np.cumsum(is_first)
     is_late = each.end - each.end[np.maximum.accumulate(np.where(is_first, np.arange(len(burst)), 0))] >= seen.floor_ns
     waits = is_late & (each.end - each.begin > seen.reaction_ns)
@@ -132,7 +102,7 @@ def _within_writes(seen: Observed) -> tuple[IdleGaps, Array]:
     chosen = np.zeros(len(fresh), dtype=bool)
     if not is_open.all():  # else nothing shows where writes end
         chosen[1:] = is_open[1:] & is_open[:-1] & (sends.begin[fresh[1:]] == sends.end[fresh[:-1]])
-    return gaps(seen), chosen
+    return seen.gaps, chosen
 
 
 def idle_gaps(seen: Observed, still: IdleSpans) -> SenderIdleGaps:
@@ -141,12 +111,11 @@ def idle_gaps(seen: Observed, still: IdleSpans) -> SenderIdleGaps:
     A gap in which the peer sent a request is divided between the two programs. `still` are idle gaps that a
     receiver's capture shows.
     """
-    each = gaps(seen)
+    each = seen.gaps
     if not len(each.end):
         empty = np.empty(0, dtype=np.int64)
         return SenderIdleGaps(empty, empty, empty)
     small = (seen.sends.end - seen.sends.begin)[each.ended_by] < seen.mss_bytes
-    empty_pipe = seen.outstanding(each.end, side="left") == 0
     unqueued = ~each.woken | seen.writes_alone
 
     # the peer's last request within each gap
@@ -155,19 +124,19 @@ def idle_gaps(seen: Observed, still: IdleSpans) -> SenderIdleGaps:
         at = np.searchsorted(seen.requests.time_ns, each.end + seen.slack_ns, side="right") - 1
         came = np.minimum(seen.requests.time_ns[np.maximum(at, 0)], each.end)
         request = np.where((at >= 0) & (came >= each.begin), at, NA)
-    answering = empty_pipe & (request != NA) & ~(seen.sends.missing[each.ended_by] > 0)
+    answering = each.is_empty & (request != NA) & ~(seen.sends.missing[each.ended_by] > 0)
 
     # a small segment waited for the ACK of nothing but a small one (RFC 896)
     nagle = each.woken & small & np.concatenate([[False], small[:-1]])
     nagle &= (each.outstanding > 0) & (each.outstanding < seen.mss_bytes)
-    shown = unqueued & _is_silent(seen, each, empty_pipe)
+    shown = unqueued & _is_silent(seen, each)
     if seen.state is not None:  # in which gaps the kernel was read, and in which it then had nothing unsent
         read = indexes(seen.state["notsent_bytes"] != NA)
         read = read[np.argsort(seen.state["time_ns"][read], kind="stable")]
         time_ns, zeros = seen.state["time_ns"][read], seen.state["notsent_bytes"][read] == 0
         first, behind = np.searchsorted(time_ns, each.begin, "right"), np.searchsorted(time_ns, each.end)
         many = np.append(0, np.cumsum(zeros))
-        is_unsent = (many[behind] > many[first]) & (unqueued | empty_pipe)
+        is_unsent = (many[behind] > many[first]) & (unqueued | each.is_empty)
         shown = np.where(behind > first, is_unsent, shown)
     shown = shown | answering | nagle
     after_idle = np.zeros(len(seen.sends), dtype=bool)
@@ -213,7 +182,7 @@ def _median_of_others(values: Array) -> Array:
 _UNLIKE = 4.0  # so many times as long as the typical other one, a gap has a cause of its own. Not measured
 
 
-def _is_silent(seen: Observed, each: IdleGaps, empty_pipe: Array) -> Array:
+def _is_silent(seen: Observed, each: IdleGaps) -> Array:
     """Return which gaps are times without data to send: the application was idle (bool).
 
     Such a gap is long, or no data were outstanding at its end, or a segment that was not full was sent
@@ -231,12 +200,12 @@ def _is_silent(seen: Observed, each: IdleGaps, empty_pipe: Array) -> Array:
     at = np.searchsorted(small_ns, each.end, side="left") - 1
     since_ns = each.end - np.append(small_ns, 0)[np.maximum(at, 0)]
     small_before = (at >= 0) & (since_ns <= _RECENT * max(seen.floor_ns, 1))
-    idle = empty_pipe | long | small_before
+    idle = each.is_empty | long | small_before
     wrote = each.ended_by == 0
     wrote[1:] = each.ended_by[1:] - each.ended_by[:-1] == 1  # who sends again meanwhile is not idle
     wrote[1:] &= sends.pushed[each.ended_by[:-1]]
     if seen.view is not Viewpoint.RECEIVER:
-        wrote |= empty_pipe
+        wrote |= each.is_empty
     lost = sends.missing[each.ended_by] > 0
     late = np.zeros(len(each.end), dtype=bool) if seen.late_answer is None else seen.late_answer[each.ended_by]
     return np.asarray(idle & wrote & ~lost & ~late)

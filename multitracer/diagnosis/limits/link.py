@@ -154,16 +154,17 @@ def _busy(seen: Observed) -> Busy:
         even = _clipped(steady_arrivals(seen), seen).without(full_window(seen).spans)
         return Busy(even, Spans.none(), Spans.none(), _rates(seen, even, seen.floor_ns, 0))
     service_ns = seen.mss_bytes / float(np.quantile(rate, _FULL_RATE)) if len(rate) else 0.0
+    withheld = _withheld(seen)
     may_wait = not seen.one_way and not seen.answers.lag_ns.any()  # answers, on the way back: their delay is unknown
     if may_wait:
         paths = Paths.of(seen.delays, service_ns)
-        queued = _queued(seen, paths, service_ns)
+        queued = _queued(seen, paths, service_ns, withheld)
         if answers_queue(seen, queued):
             return _beside_answers(seen, paths, queued)
     steady = steady_delays(seen, service_ns)
     if not may_wait or len(steady.spans.begin):
         paths = Paths.of(seen.delays, service_ns, steady.spans)
-        queued = _queued(seen, paths, service_ns)
+        queued = _queued(seen, paths, service_ns, withheld)
     delivery = delivery if paths.is_one else _delivery(seen, seen.floor_ns + paths.above_first(seen.answers.time_ns))
     times, _, rate = delivery
     floor_ns = seen.floor_ns + paths.above_first(times)
@@ -180,7 +181,7 @@ def _busy(seen: Observed) -> Busy:
     typical = _typical(times, rate, proven) if typical is None else typical
     if typical is None:
         return Busy(queued, queued, Spans.none(), shown)
-    kept_up = _kept_up(seen, paths, delivery, typical).without(steady.room).without(_withheld(seen))
+    kept_up = _kept_up(seen, paths, delivery, typical).without(steady.room).without(withheld)
     spans = _clipped(queued.union(kept_up), seen)
     return Busy(spans, queued, Spans.none(), shown)
 
@@ -297,8 +298,11 @@ def _delivery(seen: Observed, floor_ns: Array | int, within: tuple[Spans, Array 
     return AnswerDelivery(time[known], since, rate)
 
 
-def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
-    """Return the intervals in which the delay samples are so long that the segments waited in a queue."""
+def _queued(seen: Observed, paths: Paths, service_ns: float, withheld: Spans) -> Spans:
+    """Return the intervals in which the delay samples are so long that the segments waited in a queue.
+
+    In the intervals `withheld` delays show no queue.
+    """
     sent, way = seen.delays.time_ns, seen.delays.way_ns
     floor = seen.floor_ns + paths.above_first(sent)
 
@@ -318,7 +322,7 @@ def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
     minimum = np.maximum(_QUEUE_SERVICES * service_ns, noise)
     above = indexes(queue > minimum)
     queued = Spans.of(sent[above], sent[above] + queue[above])
-    queued = queued.bridged(max(_BRIDGE_NS, _BRIDGE_SERVICES * service_ns)).without(_withheld(seen))
+    queued = queued.bridged(max(_BRIDGE_NS, _BRIDGE_SERVICES * service_ns)).without(withheld)
     inside = queued.which(sent[above])
     samples = np.bincount(inside[inside >= 0], minlength=len(queued.begin))
     long = queued.length_ns >= seen.floor_ns + paths.above_first(queued.begin)

@@ -38,6 +38,26 @@ if TYPE_CHECKING:
 _NOTHING = np.empty(0, dtype=np.int64)  # no packet
 
 
+class IdleGaps(NamedTuple):
+    """The gaps between successive new segments; the first gap begins when data were allowed.
+
+    Begin and end are int64, ns; the arrays have shape (n,).
+    """
+
+    begin: Array
+    end: Array
+    ended_by: Array
+    """Index in `sends` of the segment that ended the gap."""
+    woken: Array
+    """Whether an answer arrived just before the end."""
+    woken_by: Array
+    """Index of this answer, -1 for none."""
+    outstanding: Array
+    """Bytes outstanding just before this answer, or before the end."""
+    is_empty: Array
+    """Whether no bytes were outstanding just before the end."""
+
+
 @dataclass(frozen=True)
 class Sends:
     """Segments with payload in the data direction, in order of sending.
@@ -252,9 +272,23 @@ class Observed:
         """The result of `acknowledged` for `moments_ns`."""
         return self.acknowledged(self.moments_ns)
 
+    @cached_property
+    def gaps(self) -> IdleGaps:
+        """The gaps between new segments (not retransmissions), one before each new segment."""
+        fresh = self.fresh
+        end = self.sends.time_ns[fresh]
+        begin = np.concatenate([[min(self.opened_ns, int(end[0]))], end[:-1]]) if len(end) else end
+        last = self.last_answer(end + self.slack_ns)
+        came = self.answers.time_ns[np.maximum(last, 0)] if len(self.answers) else end
+        woken = (last >= 0) & (end - came <= self.reaction_ns)
+        outstanding = self.outstanding(end, side="left")
+        is_empty, before = outstanding == 0, indexes(woken)
+        outstanding[before] = self.outstanding(came[before], side="left")
+        return IdleGaps(begin, end, fresh, woken, np.where(woken, last, -1), outstanding, is_empty)
+
     def forget_moments(self) -> None:
-        """Free what is cached of each moment; it is computed again if it is asked for again."""
-        for name in ("moments_ns", "moments_sent", "moments_acknowledged"):
+        """Free what is cached of each moment and gap; it is computed again if it is asked for again."""
+        for name in ("moments_ns", "moments_sent", "moments_acknowledged", "gaps"):
             self.__dict__.pop(name, None)
 
     @cached_property

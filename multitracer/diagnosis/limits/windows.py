@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import extended, first_of_each, indexes, median
-from multitracer.diagnosis.limits.gaps import ROUND, gaps
+from multitracer.diagnosis.limits.gaps import ROUND
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
@@ -70,7 +70,7 @@ def full_buffer(seen: Observed) -> Spans:
     grew = (counted[:-1] != NA) & (np.diff(counted) > 0) & (little[:-1] | little[1:])
 
     # between which readings ACKs set free all new data, with others on their way
-    each = gaps(seen)
+    each = seen.gaps
     woken = each.woken & (each.outstanding >= seen.mss_bytes)
     woken &= np.append(seen.answers.payload, 0)[each.woken_by] <= 0
     sent = np.searchsorted(each.end, time)
@@ -135,7 +135,7 @@ def _refilled(seen: Observed, time: Array, little: Array) -> Spans:
 
     They are empty unless nearly all such gaps end with an ACK.
     """
-    each = gaps(seen)
+    each = seen.gaps
     first, last = np.searchsorted(time, each.begin, side="right"), np.searchsorted(time, each.end)
     much = np.maximum.accumulate(np.where(little, -1, np.arange(len(time))))
     first_little = np.maximum(first, np.append(much, -1)[last - 1] + 1)
