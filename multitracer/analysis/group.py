@@ -122,16 +122,15 @@ class SegmentGroup:
 
         Parameters
         ----------
-        position : ndarray of int64, any shape
+        position : ndarray of int64, shape (n,)
             From 0 to n_segments - 1.
 
         Returns
         -------
-        ndarray of int64, shape of `position`
+        ndarray of int64, shape (n,)
             From 0; never NA.
         """
-        direction: Array = np.searchsorted(self.bounds, position, side="right") - 1
-        return direction
+        return places(self.bounds, position, "right") - 1
 
     def plain(self, position: Array) -> Array:
         """Return which positions have none of the flags SYN, FIN and RST.

@@ -114,7 +114,7 @@ def within(points: Array, begin: Array, end: Array) -> Array:
     -------
     ndarray of int64, shape of `points`
     """
-    if not len(begin):
-        return np.full(len(points), -1, dtype=np.int64)
-    at = places(begin, points, "right") - 1
-    return np.where((at >= 0) & (points < end[np.maximum(at, 0)]), at, -1)
+    edges = np.empty(2 * len(begin), dtype=np.int64)
+    edges[::2], edges[1::2] = begin, end
+    passed = places(edges, points, "right")
+    return np.where(passed & 1, passed >> 1, -1)

@@ -398,7 +398,7 @@ def _round_trips(
     way = np.maximum(forward - held_ns, forward.min() if len(forward) else 0)
     sent = time[row]
     in_order = np.argsort(sent, kind="stable")
-    place = np.searchsorted(sends.row, row[in_order])
+    place = places(sends.row, row[in_order])
     return DelaySamples(sent[in_order], way[in_order], place, handshake_ns), shortest
 
 
@@ -413,12 +413,12 @@ def _held_back_ns(transfer: Transfer, row: Array, answer: Array, full: int) -> A
     if not len(acks):
         return np.zeros(len(row), dtype=np.int64)
     covered = np.maximum.accumulate(table["ack_bytes"][acks])
-    at = np.searchsorted(acks, answer)
+    at = places(acks, answer)
     before = np.where(at > 0, covered[np.maximum(at - 1, 0)], 0)
     covers = extended(covered, 0)[at] - before
     is_sack = has(table["kind"][answer], SegmentKind.SACK)
     lone = (table["seq_bytes"][row] <= before) & (covers <= full) & ~is_sack
-    following = np.minimum(np.searchsorted(transfer.data, row, side="right"), len(transfer.data) - 1)
+    following = np.minimum(places(transfer.data, row, "right"), len(transfer.data) - 1)
     apart_ns = table["time_ns"][transfer.data[following]] - table["time_ns"][row]
     apart_ns[(transfer.data[following] <= row) | (covers < full)] = _DELAYED_ACK_NS
     return np.where(lone, np.minimum(np.maximum(apart_ns, 0), _DELAYED_ACK_NS), 0)

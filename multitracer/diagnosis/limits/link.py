@@ -261,7 +261,7 @@ def _quantiles(delivery: AnswerDelivery, quantiles: list[float]) -> list[float]:
         return []
     held_ns = np.diff(delivery.time_ns, prepend=delivery.since_ns[:1])
     held_ns = np.minimum(held_ns, delivery.time_ns - delivery.since_ns)
-    order = np.argsort(delivery.rate, kind="stable")
+    order = np.argsort(delivery.rate)  # not stable: equal rates give the same quantile in any order
     passed = np.cumsum(held_ns[order])
     at = np.searchsorted(passed, np.array(quantiles) * passed[-1])
     rate: list[float] = (delivery.rate[order][np.minimum(at, len(order) - 1)] * NS_PER_S).tolist()

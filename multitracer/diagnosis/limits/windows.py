@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import extended, first_of_each, indexes, median
+from multitracer.analysis.intervals import extended, first_of_each, indexes, median, places
 from multitracer.diagnosis.limits.gaps import ROUND
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
@@ -326,7 +326,7 @@ def full_window(seen: Observed) -> FullWindow:
     last = seen.sends.time_ns[fresh[-1]]
     edge, sent, acked = seen.window_edge(times), seen.moments_sent[chosen], seen.moments_acknowledged[chosen]
     is_idle = acked >= sent
-    following = np.searchsorted(seen.sends.time_ns[fresh], times, side="right")
+    following = places(seen.sends.time_ns[fresh], times, "right")
     next_end = seen.sends.end[fresh[np.minimum(following, len(fresh) - 1)]]
     fits = (following < len(fresh)) & (next_end < edge) & (is_idle | seen.writes_alone)
     is_known = (edge >= 0) & (times < last) & ~fits
