@@ -18,8 +18,8 @@ drawn in all views. A page states which data it omits.
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
+import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -51,9 +51,11 @@ def zigzag(numbers: Array) -> Array:
         The encoded differences: 0, 1, 2, 3, ... for 0, -1, 1, -2, ...
     """
     deltas = numbers.astype(np.int64)
-    deltas[1:] -= numbers.astype(np.int64)[:-1]
-    coded: Array = ((deltas << 1) ^ (deltas >> 63)).view(np.uint64)
-    return coded
+    np.subtract(numbers[1:], numbers[:-1], out=deltas[1:], dtype=np.int64)
+    signs = deltas >> 63
+    deltas <<= 1
+    deltas ^= signs
+    return deltas.view(np.uint64)
 
 
 def pack_columns(columns: Mapping[str, Array]) -> Document:
@@ -80,6 +82,11 @@ def pack_columns(columns: Mapping[str, Array]) -> Document:
 
 _GZIP_LEVEL = 6
 """Compression level: level 9 took 15 times as long and saved 5 % on a recorded transfer."""
+_GZIP_FORMAT = 31
+"""The `wbits` of zlib for gzip with its largest window."""
+_LONG_BYTES = 1 << 18
+"""Size from which only runs of equal bytes are looked for, of which byte planes have many. Of a transfer of 1.4 million
+packets that took a sixth of the time, and 10 % more bytes; smaller columns do not take long."""
 MOST_POINTS = 5_000_000
 """Maximum points of a figure. In Chromium on two idle cores, this number took 350 to 420 MB, and 17 ms to draw."""
 
@@ -196,15 +203,14 @@ def _written(
         columns = columns_of(each, origin_ns, tick_ns, frames=packets is None or packets[i])
         written = []
         for numbers in columns.values():
-            digest = hashlib.blake2b(numbers.astype(np.int64).tobytes()).digest()
+            digest = hashlib.blake2b(np.ascontiguousarray(numbers, dtype=np.int64).data).digest()
             if digest not in known:
                 coded = zigzag(numbers)
                 planes = max(1, -(-int(coded.max(initial=0)).bit_length() // 8))
                 lowest_first = coded.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :planes]
                 planes_first = np.ascontiguousarray(lowest_first.T).tobytes()
                 known[digest] = len(lines), planes
-                packed = gzip.compress(planes_first, _GZIP_LEVEL, mtime=0)
-                lines.append(base64.b64encode(packed).decode())
+                lines.append(base64.b64encode(_compressed(planes_first)).decode())
             written.append(known[digest])
         entries.append(
             {
@@ -215,6 +221,13 @@ def _written(
             }
         )
     return Fitted(tick_ns, lines, entries, reduced)
+
+
+def _compressed(planes: bytes) -> bytes:
+    """Return byte planes as gzip."""
+    strategy = zlib.Z_RLE if len(planes) >= _LONG_BYTES else zlib.Z_DEFAULT_STRATEGY
+    packer = zlib.compressobj(_GZIP_LEVEL, wbits=_GZIP_FORMAT, strategy=strategy)
+    return packer.compress(planes) + packer.flush()
 
 
 def columns_of(series: Series, origin_ns: int, tick_ns: int, *, frames: bool = True) -> dict[str, Array]:
