@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.cli._output import Page
-    from multitracer.diagnosis.diagnosis import Diagnosis, Incident
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.drive import Drive
+    from multitracer.diagnosis.finding import Incident
     from multitracer.recording.inputs import Inputs
     from multitracer.recording.recording import Recording
     from multitracer.tables import Document

@@ -1,4 +1,4 @@
-"""Clauses of the first sentence: what a limit did to a transfer, with its numbers."""
+"""Clauses and nouns of the first sentence: what a limit is called, and did to a transfer, with its numbers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.verdicts.words import Necessity
+from multitracer.clock.model.relation import PlacementStatus
 from multitracer.diagnosis.held import idle_gaps_s, window_varies, writes_in_words
 from multitracer.diagnosis.limits.at_sender import opening
 from multitracer.diagnosis.limits.limited import shown_s, stretches
@@ -17,8 +18,15 @@ from multitracer.units import NS_PER_S
 from multitracer.words import about, count, duration, rate
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from multitracer.diagnosis.finding import Finding
     from multitracer.diagnosis.limits.limited import Limited
+    from multitracer.diagnosis.limits.names import LimitShare
+    from multitracer.endpoints import Endpoints
+    from multitracer.recording.capture import Capture
+    from multitracer.recording.recording import Recording
+    from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array
 
 _NEEDLESS = 2  # copies sent needlessly that show losses of ACKs: a single one may be a late ACK. Not measured
@@ -262,3 +270,150 @@ def is_asked_in_vain(limited: Limited) -> bool:
     verdicts = limited.transfer.verdicts
     is_needless = np.isin(verdicts["necessity"], (Necessity.SPURIOUS, Necessity.ACK_LOST))
     return int(np.count_nonzero(is_needless)) >= _NEEDLESS
+
+
+# --- nouns ---
+
+WORTH_SAYING = 0.1
+"""Minimum share of T for which a limit other than the largest is named (limits.md)."""
+MOSTLY = 0.5
+"""Minimum share for which a sentence begins with "Mostly" (limits.md)."""
+JOINED = (Limit.APPLICATION, Limit.OUTAGE, Limit.RECOVERY)
+"""Limits that are one thing in both directions: the programs wait for each other, and one path lost the packets."""
+SMALL = 0.02
+"""Minimum share of T with which a direction counts as one in which packets were lost. Not measured."""
+
+
+BOTH_PROGRAMS, _ALL = "the programs at both ends", "the programs and the path between them"
+NOUNS = {
+    Limit.HANDSHAKE: "opening the connection",
+    Limit.OUTAGE: "an outage",
+    Limit.LINK: "the link",
+    Limit.RECOVERY: "the repair of lost data",
+    Limit.RECEIVER_WINDOW: "the receiver's window",
+    Limit.SENDER_BUFFER: "the send buffer",
+    Limit.APPLICATION: "the application",
+    Limit.SLOW_START: "slow start",
+    Limit.CONGESTION_WINDOW: "the congestion window",
+    Limit.UNKNOWN: "what nobody can tell from this recording",
+}
+PATH_NOUNS = {LimitSubtype.LATENCY: "the path's latency", LimitSubtype.REPAIR: "the repair of lost requests or answers"}
+"""Nouns for subtypes of the application limit that no program causes."""
+_LINK_NOUNS = {
+    LimitSubtype.HOST: "the sender's own interface",
+    LimitSubtype.ACKS: "the link in the direction of the ACKs",
+}
+
+
+def noun_of_limit(limit: Limit) -> str:
+    """Return the noun for a limit, of whatever data."""
+    return NOUNS[limit]
+
+
+def noun_of_row(limited: Limited, row: LimitShare) -> str:
+    """Return the noun for the limit of a row."""
+    return noun_for(limited, row.limit, row.part, reverse=row.reverse)
+
+
+def noun_for(limited: Limited, limit: Limit, part: LimitSubtype = LimitSubtype.NONE, *, reverse: bool) -> str:
+    """Return a noun for a limit of the data of one direction; it names whose data, unless they are the transfer's."""
+    sender, receiver = ("the server", "the client") if reverse else ("the client", "the server")
+    if limit is not Limit.APPLICATION:
+        noun = _LINK_NOUNS.get(part, NOUNS[limit]) if limit is Limit.LINK else NOUNS[limit]
+        shown = limited.side(reverse=reverse).shown
+        if part is LimitSubtype.HOST and shown is not None and shown.spaced.total_ns > 0:
+            noun += " or a pacer"  # packets alone do not tell these apart
+        minimum = SMALL if limit in JOINED else WORTH_SAYING
+        is_of_both = len({row.reverse for row in limited.shares if row.limit is limit and row.share >= minimum}) > 1
+        is_named = reverse != limited.transfer.reverse or is_of_both
+        if not is_named or limit in (Limit.HANDSHAKE, Limit.UNKNOWN) or (is_of_both and limit in JOINED):
+            return noun
+        return (
+            f"{noun} from {way_in_words(reverse=reverse)}"
+            if noun == "the link"
+            else f"{noun} (data from {way_in_words(reverse=reverse)})"
+        )
+    if part in PATH_NOUNS:
+        return PATH_NOUNS[part]
+    return receiver if part is LimitSubtype.PEER else sender
+
+
+def by_end(limited: Limited, rows: Iterable[LimitShare]) -> dict[str, float]:
+    """Return the share of the time for each endpoint's program, the larger one first.
+
+    The keys are nouns, for example "the server".
+    """
+    ends: dict[str, float] = {}
+    for row in rows:
+        noun = noun_of_row(limited, row)
+        ends[noun] = ends.get(noun, 0.0) + row.share
+    return dict(sorted(ends.items(), key=lambda end: -end[1]))
+
+
+def way_in_words(*, reverse: bool) -> str:
+    """Return the direction of data in words."""
+    return "server to client" if reverse else "client to server"
+
+
+def of_all(nouns: Iterable[str]) -> str:
+    """Return one noun for several causes: "both programs", or a noun that includes the path."""
+    return _ALL if set(nouns) & set(PATH_NOUNS.values()) else BOTH_PROGRAMS
+
+
+# --- the other side of a proxy ---
+
+_RELAYED_BYTES = 10_000
+"""Minimum payload of two connections of which equal sizes are no chance. Not measured."""
+
+
+def relayed_in_words(transfer: Transfer) -> str:
+    """Return a sentence about the connection at the other side of a proxy; "" if none is known.
+
+    A proxy that ends a connection begins one of its own and passes the bytes on: the bulk has exactly the same size
+    in both, neither client nor server is the same, and most of the time both are open. One that changes the bytes is
+    not recognised. Only an address that both have shows that it is one.
+    """
+    many, _ = transfer.both_unique_bytes
+    if many < _RELAYED_BYTES:
+        return ""
+    place = transfer.at_sender
+    own = place.capture.analysis.ends(place.connection)
+    others: dict[Endpoints, tuple[Capture, int]] = {}
+    for capture in transfer.recording.captures:
+        of_bulk = capture.analysis.directions["unique_bytes"][int(transfer.reverse) :: 2]
+        for row in np.flatnonzero(of_bulk == many).tolist():
+            ends = capture.analysis.ends(row + 1)
+            is_other = ends.src != own.src and ends.dst != own.dst
+            here = place.capture, place.connection
+            if is_other and _is_open_meanwhile(transfer.recording, here, (capture, row + 1)):
+                others.setdefault(ends, (capture, capture.offset + row + 1))
+    if len(others) != 1:
+        return ""
+    ((ends, (capture, number)),) = others.items()
+    other = f"Connection {number} ({ends.source} -> {ends.destination}, captured at {capture.point.name})"
+    if own.dst == ends.src or own.src == ends.dst:
+        why = f"the same {many:,} bytes, probably for a proxy between both"
+    else:
+        why = f"the same number of bytes ({many:,}) at the same time; a proxy may be between"
+    return f"{other} carried {why}: explain it, too (--connection {number})."
+
+
+def _is_open_meanwhile(recording: Recording, own: tuple[Capture, int], other: tuple[Capture, int]) -> bool:
+    """Return whether another connection was open during most of one, within the error of their clocks.
+
+    Clocks without a known relation are compared as they are.
+    """
+    begin_ns, end_ns = _open_ns(*own)
+    others_ns, error_ns, clocks = _open_ns(*other), 0.0, recording.clocks
+    if clocks is not None and own[0] is not other[0]:
+        placed = clocks.place(others_ns, *(clocks.of_point(each.point.name) for each, _ in (other, own)))
+        if not (placed.status == PlacementStatus.UNPLACED).any():
+            others_ns, error_ns = placed.time_ns, float(placed.bound_ns.max())
+    both_ns = min(end_ns, others_ns[1] + error_ns) - max(begin_ns, others_ns[0] - error_ns)
+    return bool(both_ns > MOSTLY * (end_ns - begin_ns))
+
+
+def _open_ns(capture: Capture, connection: int) -> Array:
+    """Return the times of the first and the last packet of a connection by its capture's clock: int64, ns."""
+    rows = capture.analysis.connections
+    return np.array([rows["start_ns"][connection - 1], rows["end_ns"][connection - 1]], dtype=np.int64)

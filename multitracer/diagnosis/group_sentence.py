@@ -6,28 +6,31 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.clauses import is_policed, lasted
+from multitracer.diagnosis.clauses import (
+    MOSTLY,
+    WORTH_SAYING,
+    by_end,
+    is_policed,
+    lasted,
+    noun_for,
+    noun_of_limit,
+    noun_of_row,
+    of_all,
+    way_in_words,
+)
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, by_limit, largest, summed
 from multitracer.diagnosis.packets.opening_and_end import failed_opening
 from multitracer.diagnosis.remedies import remedy
 from multitracer.diagnosis.sentence import (
-    MOSTLY,
-    WORTH_SAYING,
     Headline,
-    by_end,
     distinct_helps,
     facts_here,
     facts_of,
     help_for,
     more_of_radio,
-    noun_for,
-    noun_of_limit,
-    noun_of_row,
-    of_all,
     of_limit,
     programs_in_words,
     was_limit,
-    way_in_words,
     with_losses,
 )
 from multitracer.units import BITS_PER_BYTE, NS_PER_S

@@ -9,17 +9,28 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.verdicts.words import Necessity
-from multitracer.clock.model.relation import PlacementStatus
 from multitracer.diagnosis.clauses import (
+    BOTH_PROGRAMS,
+    JOINED,
+    MOSTLY,
+    NOUNS,
+    PATH_NOUNS,
+    SMALL,
+    WORTH_SAYING,
     at_rate,
+    by_end,
     is_asked_in_vain,
     is_policed,
     lasted,
+    noun_for,
+    noun_of_row,
+    of_all,
     outage_span,
     policed_to,
     tried,
     waited,
     waits_s,
+    way_in_words,
     what_happened,
 )
 from multitracer.diagnosis.held import is_after_idle, link_in_words, window_varies
@@ -51,50 +62,15 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.packets.opening_and_end import FailedOpening
     from multitracer.diagnosis.packets.options import MissingOption
     from multitracer.diagnosis.radio_cause import RadioCauses
-    from multitracer.endpoints import Endpoints
-    from multitracer.recording.capture import Capture
-    from multitracer.recording.recording import Recording
     from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array
 
 LIMIT_COLUMNS = ("what limited it", "seconds", "share", "confidence", "numbers")
 """Column titles of `rows_in_words`."""
-WORTH_SAYING = 0.1
-"""Minimum share of T for which a limit other than the largest is named (limits.md)."""
 ENDED_IN = "It ended in "
 """Begin of the sentence about an outage that the connection did not survive."""
-MOSTLY = 0.5
-"""Minimum share for which a sentence begins with "Mostly" (limits.md)."""
-_JOINED = (Limit.APPLICATION, Limit.OUTAGE, Limit.RECOVERY)
-"""Limits that are one thing in both directions: the programs wait for each other, and one path lost the packets."""
-_SMALL = 0.02
-"""Minimum share of T with which a direction counts as one in which packets were lost. Not measured."""
 _WAITS = (LimitSubtype.THINK, LimitSubtype.PEER)
 """Subtypes of the application limit in which one program waits for the other, seen from either direction."""
-
-
-_BOTH, _ALL = "the programs at both ends", "the programs and the path between them"
-_NOUNS = {
-    Limit.HANDSHAKE: "opening the connection",
-    Limit.OUTAGE: "an outage",
-    Limit.LINK: "the link",
-    Limit.RECOVERY: "the repair of lost data",
-    Limit.RECEIVER_WINDOW: "the receiver's window",
-    Limit.SENDER_BUFFER: "the send buffer",
-    Limit.APPLICATION: "the application",
-    Limit.SLOW_START: "slow start",
-    Limit.CONGESTION_WINDOW: "the congestion window",
-    Limit.UNKNOWN: "what nobody can tell from this recording",
-}
-_PATH_NOUNS = {
-    LimitSubtype.LATENCY: "the path's latency",
-    LimitSubtype.REPAIR: "the repair of lost requests or answers",
-}
-"""Nouns for subtypes of the application limit that no program causes."""
-_LINK_NOUNS = {
-    LimitSubtype.HOST: "the sender's own interface",
-    LimitSubtype.ACKS: "the link in the direction of the ACKs",
-}
 
 
 class Headline(NamedTuple):
@@ -367,17 +343,17 @@ def _ended_by_reset(limited: Limited, reset: Finding) -> str:
 
 
 def _by_direction(limited: Limited) -> dict[tuple[Limit, bool], float]:
-    """Return the share of each limit and direction, largest first; those of `_JOINED` have the transfer's."""
+    """Return the share of each limit and direction, largest first; those of `JOINED` have the transfer's."""
     sums: dict[tuple[Limit, bool], float] = {}
     for row in limited.shares:
-        key = row.limit, limited.transfer.reverse if row.limit in _JOINED else row.reverse
+        key = row.limit, limited.transfer.reverse if row.limit in JOINED else row.reverse
         sums[key] = sums.get(key, 0.0) + row.share
     return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
 
 def _is_of(row: LimitShare, key: tuple[Limit, bool]) -> bool:
     """Return whether a row belongs to a key of `_by_direction`."""
-    return row.limit is key[0] and (row.limit in _JOINED or row.reverse == key[1])
+    return row.limit is key[0] and (row.limit in JOINED or row.reverse == key[1])
 
 
 def _main_parts(
@@ -401,7 +377,7 @@ def _main_parts(
     nouns = [noun_of_row(limited, row) for row in parts]
     mine = [row for row, noun in zip(parts, nouns, strict=True) if noun == nouns[0]]
     is_largest = sum(row.share for row in mine) >= next_share
-    if len(mine) == len(parts) or of_all(nouns) == _BOTH or not is_largest:
+    if len(mine) == len(parts) or of_all(nouns) == BOTH_PROGRAMS or not is_largest:
         return parts, []
     return mine, programs_in_words(limited, [row for row in parts if row not in mine])
 
@@ -433,12 +409,7 @@ def _ways_of_losses(limited: Limited, limit: Limit) -> list[LimitShare]:
     for row in of_limit(limited.shares, limit):
         before = ways.get(row.reverse, row._replace(part=LimitSubtype.NONE, seconds=0.0, share=0.0))
         ways[row.reverse] = before._replace(seconds=before.seconds + row.seconds, share=before.share + row.share)
-    return sorted((each for each in ways.values() if each.share >= _SMALL), key=lambda row: -row.share)
-
-
-def of_all(nouns: Iterable[str]) -> str:
-    """Return one noun for several causes: "both programs", or a noun that includes the path."""
-    return _ALL if set(nouns) & set(_PATH_NOUNS.values()) else _BOTH
+    return sorted((each for each in ways.values() if each.share >= SMALL), key=lambda row: -row.share)
 
 
 def _headline_unopened(limited: Limited, failed: FailedOpening, facts: frozenset[str]) -> Headline:
@@ -486,7 +457,7 @@ def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float
     if not parts[0].part and _main_part(limited, parts[0]) is LimitSubtype.ACKS:
         nouns = [f"{nouns[0]}, more in the direction of the ACKs"]
     if len(parts) > 1 and limit in (Limit.OUTAGE, Limit.RECOVERY):
-        return f"{begin} {_NOUNS[limit]}: {_of_both_ways(limited, parts)} ({basis})."
+        return f"{begin} {NOUNS[limit]}: {_of_both_ways(limited, parts)} ({basis})."
     nouns, did = _clauses(limited, parts, nouns, changed)
     if len(set(nouns)) == 1:
         or_else = _or_else(limited.side(reverse=parts[0].reverse), parts[0]).strip(",")
@@ -547,7 +518,7 @@ def _of_outages(limited: Limited) -> str:
     ways: dict[str, tuple[float, int]] = {}
     spans: dict[str, str] = {}
     rows = of_limit(limited.shares, Limit.OUTAGE)
-    for row in [each for each in rows if each.share >= _SMALL] or rows:
+    for row in [each for each in rows if each.share >= SMALL] or rows:
         way = f"from {way_in_words(reverse=row.reverse != (row.part is LimitSubtype.ACKS))}"
         way = "in both directions" if row.part is LimitSubtype.BOTH else way
         many = len(stretches(limited.side(reverse=row.reverse), row.limit, row.part)[0])
@@ -562,14 +533,9 @@ def _of_outages(limited: Limited) -> str:
     return f"nothing arrived {', and '.join(clauses)}"
 
 
-def way_in_words(*, reverse: bool) -> str:
-    """Return the direction of data in words."""
-    return "server to client" if reverse else "client to server"
-
-
 def _of_end(noun: str, words: str) -> str:
     """Return a clause about one endpoint, for example "the server's small segments waited"."""
-    if noun in _PATH_NOUNS.values():
+    if noun in PATH_NOUNS.values():
         return words
     return f"{noun} {words.removeprefix('it ')}" if words.startswith("it ") else f"{noun}'s {words}"
 
@@ -631,51 +597,6 @@ def programs_in_words(limited: Limited, rows: Iterable[LimitShare]) -> list[tupl
     return [(share, was_limit(noun, share, of[noun])) for noun, share in large.items()]
 
 
-def by_end(limited: Limited, rows: Iterable[LimitShare]) -> dict[str, float]:
-    """Return the share of the time for each endpoint's program, the larger one first.
-
-    The keys are nouns, for example "the server".
-    """
-    ends: dict[str, float] = {}
-    for row in rows:
-        noun = noun_of_row(limited, row)
-        ends[noun] = ends.get(noun, 0.0) + row.share
-    return dict(sorted(ends.items(), key=lambda end: -end[1]))
-
-
-def noun_of_limit(limit: Limit) -> str:
-    """Return the noun for a limit, of whatever data."""
-    return _NOUNS[limit]
-
-
-def noun_of_row(limited: Limited, row: LimitShare) -> str:
-    """Return the noun for the limit of a row."""
-    return noun_for(limited, row.limit, row.part, reverse=row.reverse)
-
-
-def noun_for(limited: Limited, limit: Limit, part: LimitSubtype = LimitSubtype.NONE, *, reverse: bool) -> str:
-    """Return a noun for a limit of the data of one direction; it names whose data, unless they are the transfer's."""
-    sender, receiver = ("the server", "the client") if reverse else ("the client", "the server")
-    if limit is not Limit.APPLICATION:
-        noun = _LINK_NOUNS.get(part, _NOUNS[limit]) if limit is Limit.LINK else _NOUNS[limit]
-        shown = limited.side(reverse=reverse).shown
-        if part is LimitSubtype.HOST and shown is not None and shown.spaced.total_ns > 0:
-            noun += " or a pacer"  # packets alone do not tell these apart
-        minimum = _SMALL if limit in _JOINED else WORTH_SAYING
-        is_of_both = len({row.reverse for row in limited.shares if row.limit is limit and row.share >= minimum}) > 1
-        is_named = reverse != limited.transfer.reverse or is_of_both
-        if not is_named or limit in (Limit.HANDSHAKE, Limit.UNKNOWN) or (is_of_both and limit in _JOINED):
-            return noun
-        return (
-            f"{noun} from {way_in_words(reverse=reverse)}"
-            if noun == "the link"
-            else f"{noun} (data from {way_in_words(reverse=reverse)})"
-        )
-    if part in _PATH_NOUNS:
-        return _PATH_NOUNS[part]
-    return receiver if part is LimitSubtype.PEER else sender
-
-
 def rows_in_words(limited: Limited) -> list[tuple[str, str, str, str, str]]:
     """Return the rows of the printed table with the columns LIMIT_COLUMNS; the largest limit first."""
     return [
@@ -719,63 +640,6 @@ def numbers_of(limited: Limited, limit: Limit) -> str:
         return ""
     rate, shown_by = link_in_words(limited)
     return f"{rate}, shown by {shown_by}".removeprefix(", ")
-
-
-_RELAYED_BYTES = 10_000
-"""Minimum payload of two connections of which equal sizes are no chance. Not measured."""
-
-
-def relayed_in_words(transfer: Transfer) -> str:
-    """Return a sentence about the connection at the other side of a proxy; "" if none is known.
-
-    A proxy that ends a connection begins one of its own and passes the bytes on: the bulk has exactly the same size
-    in both, neither client nor server is the same, and most of the time both are open. One that changes the bytes is
-    not recognised. Only an address that both have shows that it is one.
-    """
-    many, _ = transfer.both_unique_bytes
-    if many < _RELAYED_BYTES:
-        return ""
-    place = transfer.at_sender
-    own = place.capture.analysis.ends(place.connection)
-    others: dict[Endpoints, tuple[Capture, int]] = {}
-    for capture in transfer.recording.captures:
-        of_bulk = capture.analysis.directions["unique_bytes"][int(transfer.reverse) :: 2]
-        for row in np.flatnonzero(of_bulk == many).tolist():
-            ends = capture.analysis.ends(row + 1)
-            is_other = ends.src != own.src and ends.dst != own.dst
-            here = place.capture, place.connection
-            if is_other and _is_open_meanwhile(transfer.recording, here, (capture, row + 1)):
-                others.setdefault(ends, (capture, capture.offset + row + 1))
-    if len(others) != 1:
-        return ""
-    ((ends, (capture, number)),) = others.items()
-    other = f"Connection {number} ({ends.source} -> {ends.destination}, captured at {capture.point.name})"
-    if own.dst == ends.src or own.src == ends.dst:
-        why = f"the same {many:,} bytes, probably for a proxy between both"
-    else:
-        why = f"the same number of bytes ({many:,}) at the same time; a proxy may be between"
-    return f"{other} carried {why}: explain it, too (--connection {number})."
-
-
-def _is_open_meanwhile(recording: Recording, own: tuple[Capture, int], other: tuple[Capture, int]) -> bool:
-    """Return whether another connection was open during most of one, within the error of their clocks.
-
-    Clocks without a known relation are compared as they are.
-    """
-    begin_ns, end_ns = _open_ns(*own)
-    others_ns, error_ns, clocks = _open_ns(*other), 0.0, recording.clocks
-    if clocks is not None and own[0] is not other[0]:
-        placed = clocks.place(others_ns, *(clocks.of_point(each.point.name) for each, _ in (other, own)))
-        if not (placed.status == PlacementStatus.UNPLACED).any():
-            others_ns, error_ns = placed.time_ns, float(placed.bound_ns.max())
-    both_ns = min(end_ns, others_ns[1] + error_ns) - max(begin_ns, others_ns[0] - error_ns)
-    return bool(both_ns > MOSTLY * (end_ns - begin_ns))
-
-
-def _open_ns(capture: Capture, connection: int) -> Array:
-    """Return the times of the first and the last packet of a connection by its capture's clock: int64, ns."""
-    rows = capture.analysis.connections
-    return np.array([rows["start_ns"][connection - 1], rows["end_ns"][connection - 1]], dtype=np.int64)
 
 
 class _RadioWords(NamedTuple):

@@ -21,7 +21,8 @@ from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count, duration, rate, share, size
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.diagnosis import Diagnosis, Incident
+    from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.finding import Incident
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.tables import Array
 

@@ -21,8 +21,8 @@ from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, interval, percent, printable
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.diagnosis import Diagnosis, Incident
-    from multitracer.diagnosis.finding import Finding
+    from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.finding import Finding, Incident
     from multitracer.diagnosis.limits.group import ConnectionGroup, Stage
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.names import LimitShare

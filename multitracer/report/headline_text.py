@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.diagnosis.clauses import MOSTLY, WORTH_SAYING
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
-from multitracer.diagnosis.sentence import ENDED_IN, MOSTLY, WORTH_SAYING
+from multitracer.diagnosis.sentence import ENDED_IN
 from multitracer.report.cause import AFTER_LOSSES, cause, confidence_of, held_bytes, lost_run, lost_segments
 from multitracer.report.explained_panels import logged_bps
 from multitracer.report.limit_words import SHORT, bounds, shares_of
@@ -25,7 +26,8 @@ from multitracer.words import count, duration, rate, share, size
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from multitracer.diagnosis.diagnosis import Diagnosis, Incident
+    from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.finding import Incident
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.report.connection_table import Drawn
 

@@ -19,7 +19,8 @@ from tests.conftest import SAMPLES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.diagnosis.diagnosis import Diagnosis, Incident
+    from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.finding import Incident
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,8 @@ from tests.conftest import SAMPLES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.diagnosis.diagnosis import Diagnosis, Incident
-    from multitracer.diagnosis.finding import Finding
+    from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.finding import Finding, Incident
     from tests.report.chromium import Browser
 
 SESSION = SAMPLES / "fig8-resets-vj"

@@ -13,8 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
 from multitracer.analysis.parallel import FEWEST_ROWS, in_parallel
-from multitracer.diagnosis.diagnosis import rank
-from multitracer.diagnosis.finding import ORDER_DIGITS
+from multitracer.diagnosis.finding import ORDER_DIGITS, rank
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
