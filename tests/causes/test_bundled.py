@@ -95,6 +95,21 @@ def test_requests_that_wait_in_the_queue_of_a_thin_uplink_are_no_latency() -> No
     assert one.ours["link"] == pytest.approx(one.true["link"], abs=0.02)
 
 
+@pytest.mark.parametrize(
+    "name", ["2000045-two-bottlenecks", "30024-competing", "00038-short-queue", "00190-short-queue"]
+)
+def test_a_receiver_names_the_congestion_window_only_where_the_link_had_room(name: str) -> None:
+    (one,) = (each for each in judged("receiver") if each.name == name)
+    assert one.answer == "link"
+    assert one.ours.get("congestion-window", 0.0) <= one.true.get("congestion-window", 0.0) + 0.02
+
+
+@pytest.mark.parametrize("name", ["00199-random-loss", "00164-heavy-loss", "00049-bursty-loss"])
+def test_without_timestamps_repairs_in_a_round_trip_show_room(name: str) -> None:
+    (one,) = (each for each in judged("receiver") if each.name == name)
+    assert one.ours["congestion-window"] == pytest.approx(one.true["congestion-window"], abs=0.1)
+
+
 def test_no_healthy_path_gets_a_fault() -> None:
     controls = {folder.name for folder in RECORDINGS if _truth(folder)["control"]}
     assert len(controls) >= 4

@@ -76,13 +76,16 @@ class Busy(NamedTuple):
     by_bucket: Spans
     """The part of `spans` in which nearly all tokens of a policer were used."""
     rate: Rates | None
+    room: Spans | None = None
+    """In a receiver's capture: when something shows that the link had room. None elsewhere: a sender knows its window.
+    """
 
     def without(self, refuted: Spans) -> Busy:
         """Return the intervals except those in which something else is known to have delayed the data."""
         if not refuted.total_ns:
             return self
         spans, by_queue = self.spans.without(refuted), self.by_queue.without(refuted)
-        return Busy(spans, by_queue, self.by_bucket, self.rate if spans.total_ns else None)
+        return Busy(spans, by_queue, self.by_bucket, self.rate if spans.total_ns else None, self.room)
 
     def behind(self, host: Spans, seen: Observed) -> Busy:
         """Return the intervals with those in which a queue of the sender's own host held data."""
@@ -90,7 +93,7 @@ class Busy(NamedTuple):
             return self
         spans = self.spans.union(host)
         rate = _rates(seen, spans, seen.floor_ns, seen.floor_ns)
-        return Busy(spans, self.by_queue.union(host), self.by_bucket, rate)
+        return Busy(spans, self.by_queue.union(host), self.by_bucket, rate, self.room)
 
 
 class AnswerDelivery(NamedTuple):
@@ -144,7 +147,7 @@ def busy(seen: Observed) -> Busy:
     if not policed.total_ns:
         return link
     spans = link.spans.union(policed)
-    return Busy(spans, link.by_queue, policed, _rates(seen, spans, seen.floor_ns, 0))
+    return Busy(spans, link.by_queue, policed, _rates(seen, spans, seen.floor_ns, 0), link.room)
 
 
 def _busy(seen: Observed) -> Busy:
@@ -152,7 +155,7 @@ def _busy(seen: Observed) -> Busy:
     rate = delivery.rate
     if not len(seen.delays.time_ns):
         even = _clipped(steady_arrivals(seen), seen).without(full_window(seen).spans)
-        return Busy(even, Spans.none(), Spans.none(), _rates(seen, even, seen.floor_ns, 0))
+        return Busy(even, Spans.none(), Spans.none(), _rates(seen, even, seen.floor_ns, 0), _room(seen, None))
     service_ns = seen.mss_bytes / float(np.quantile(rate, _FULL_RATE)) if len(rate) else 0.0
     withheld = _withheld(seen)
     may_wait = not seen.one_way and not seen.answers.lag_ns.any()  # answers, on the way back: their delay is unknown
@@ -169,21 +172,21 @@ def _busy(seen: Observed) -> Busy:
     times, _, rate = delivery
     floor_ns = seen.floor_ns + paths.above_first(times)
     of_answers_ns = seen.floor_ns + paths.above_first(seen.answers.time_ns)
-    shown = _rates(seen, queued, of_answers_ns, of_answers_ns)
+    shown, room = _rates(seen, queued, of_answers_ns, of_answers_ns), _room(seen, paths)
 
     # deliveries that show the rate of the link: it had a queue when the last bytes were served, or all along
     last = queued.which(times - floor_ns)
     proven = (last >= 0) & (rate > 0)
     if not proven.any() or queued.total_ns < _STEADY_ROUNDS * seen.floor_ns:
-        return Busy(queued, queued, Spans.none(), shown)
+        return Busy(queued, queued, Spans.none(), shown, room)
     throughout = proven & (queued.which(delivery.since_ns - floor_ns) == last)
     typical = _typical(times, rate, throughout) if throughout.sum() >= _ENOUGH else None
     typical = _typical(times, rate, proven) if typical is None else typical
     if typical is None:
-        return Busy(queued, queued, Spans.none(), shown)
+        return Busy(queued, queued, Spans.none(), shown, room)
     kept_up = _kept_up(seen, paths, delivery, typical).without(steady.room).without(withheld)
     spans = _clipped(queued.union(kept_up), seen)
-    return Busy(spans, queued, Spans.none(), shown)
+    return Busy(spans, queued, Spans.none(), shown, room)
 
 
 def _kept_up(seen: Observed, paths: Paths, delivery: AnswerDelivery, typical: Array) -> Spans:
@@ -327,6 +330,60 @@ def _queued(seen: Observed, paths: Paths, service_ns: float, withheld: Spans) ->
     samples = np.bincount(inside[inside >= 0], minlength=len(queued.begin))
     long = queued.length_ns >= seen.floor_ns + paths.above_first(queued.begin)
     return _clipped(queued.where(long & (samples >= _FEWEST_SAMPLES)), seen)
+
+
+_LEFT = 0.7
+"""Part of the congestion window that a loss leaves at least, of the usual algorithms (CUBIC, RFC 9438)."""
+_NEAR_FLOOR, _STANDING_NS = 0.25, 100 * NS_PER_MS
+"""A queue stands if the least delay of this time, or of a round trip, is above the floor (RFC 8289, section 3), by this
+part of the round trip. Where the congestion window was the limit on 24 recordings, the median was up to 0.28 above it;
+where another was, 0.32 and more."""
+_IDLE_PART = 0.25  # of a round trip, without arrivals, that shows room if nothing else does. Not measured
+
+
+def _room(seen: Observed, paths: Paths | None) -> Spans | None:
+    """Return the intervals in which a receiver's capture shows that the link had room; None if it could not show any.
+
+    No queue stands while the least delay of each round trip is near that of the path. Where no delay is known, the
+    round trips of fast retransmissions show it: if what a loss leaves of the window is less than the link holds, it has
+    room. Without one, an idle part of the round trip shows room.
+    """
+    if seen.view is not Viewpoint.RECEIVER or not seen.floor_ns or seen.end_ns <= seen.opened_ns:
+        return None
+    if (paths is None or seen.coarse) and (by_repairs := _room_by_repairs(seen)) is not None:
+        return by_repairs
+    length_ns = max(seen.floor_ns, _STANDING_NS)
+    blocks = np.arange(seen.opened_ns, seen.end_ns + length_ns, length_ns)
+    if paths is None:
+        sent_ns = seen.sends.time_ns
+        near = np.diff(sent_ns, append=seen.end_ns) >= _IDLE_PART * seen.floor_ns
+    else:
+        sent_ns = seen.delays.time_ns
+        queue_ns = seen.delays.way_ns - paths.floor_ns.min() - paths.above_first(sent_ns)
+        near = queue_ns <= max(_QUEUE_NS, _NEAR_FLOOR * seen.floor_ns) + (seen.stamp_tick_ns if seen.coarse else 0)
+    of = np.searchsorted(blocks, sent_ns, side="right") - 1
+    many, shown = (np.bincount(of[(of >= 0) & each], minlength=len(blocks)) for each in (near | True, near))
+    chosen = indexes(((shown > 0) | (many == 0))[:-1])  # where nothing arrived, the link was idle
+    return Spans.of(blocks[chosen], blocks[chosen + 1])
+
+
+def _room_by_repairs(seen: Observed) -> Spans | None:
+    """Return the intervals between losses in which the link had room, by the repairs; None without any but the timer's.
+
+    The first segment of a loss comes again a round trip after the third one beyond it (RFC 5681); others of that loss
+    come when its queue is gone. Between two losses the window only grows, and with it the queue: without one at the
+    second loss there was none before.
+    """
+    sends = seen.sends
+    again = indexes(sends.again & sends.needed & ~sends.by_timer)
+    third = places(np.maximum.accumulate(sends.begin), sends.begin[again], "right") + 2
+    first = (third < again) & (third > np.append(-1, again)[:-1])
+    end, took = sends.time_ns[again[first]], sends.time_ns[again[first]] - sends.time_ns[third[first]]
+    end, took = end[took >= _NEAR * seen.floor_ns], took[took >= _NEAR * seen.floor_ns]
+    if not len(took):
+        return None
+    near = _LEFT * np.append(took, took[-1:]) < seen.floor_ns
+    return Spans.of(np.append(seen.opened_ns, end)[near], np.append(end, seen.end_ns)[near])
 
 
 def _withheld(seen: Observed) -> Spans:
