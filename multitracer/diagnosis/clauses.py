@@ -10,8 +10,8 @@ from multitracer.analysis.verdicts.words import Necessity
 from multitracer.clock.model.relation import PlacementStatus
 from multitracer.diagnosis.held import idle_gaps_s, window_varies, writes_in_words
 from multitracer.diagnosis.limits.at_sender import opening
-from multitracer.diagnosis.limits.limited import shown_s, stretches
-from multitracer.diagnosis.limits.names import ONE_END, Confidence, Limit, LimitSubtype, Viewpoint
+from multitracer.diagnosis.limits.limited import is_asked_in_vain, shown_s, stretches
+from multitracer.diagnosis.limits.names import JOINED, ONE_END, Confidence, Limit, LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.windows import is_read_late
 from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets
 from multitracer.units import NS_PER_S
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array
 
-_NEEDLESS = 2  # copies sent needlessly that show losses of ACKs: a single one may be a late ACK. Not measured
 _BITS = 8  # in a byte
 _OF_ACKS = 0.25  # minimum part of the link's time for which ACKs are named beside the data. Not measured
 _SHORT_S = 0.95  # below it one digit behind the point is less than two that count
@@ -263,23 +262,12 @@ def lasted(seconds: float, digits: int = 1) -> str:
     return f"{np.format_float_positional(seconds, 2, fractional=False, trim='-')} s"
 
 
-def is_asked_in_vain(limited: Limited) -> bool:
-    """Return whether packets of the peer were lost before the only capture: data had to be sent again needlessly."""
-    if limited.view not in (Viewpoint.SENDER, Viewpoint.SENDER_STATE):
-        return False
-    verdicts = limited.transfer.verdicts
-    is_needless = np.isin(verdicts["necessity"], (Necessity.SPURIOUS, Necessity.ACK_LOST))
-    return int(np.count_nonzero(is_needless)) >= _NEEDLESS
-
-
 # --- nouns ---
 
 WORTH_SAYING = 0.1
 """Minimum share of T for which a limit other than the largest is named (limits.md)."""
 MOSTLY = 0.5
 """Minimum share for which a sentence begins with "Mostly" (limits.md)."""
-JOINED = (Limit.APPLICATION, Limit.OUTAGE, Limit.RECOVERY)
-"""Limits that are one thing in both directions: the programs wait for each other, and one path lost the packets."""
 SMALL = 0.02
 """Minimum share of T with which a direction counts as one in which packets were lost. Not measured."""
 

@@ -11,7 +11,6 @@ import numpy as np
 from multitracer.analysis.verdicts.words import Necessity
 from multitracer.diagnosis.clauses import (
     BOTH_PROGRAMS,
-    JOINED,
     MOSTLY,
     NOUNS,
     PATH_NOUNS,
@@ -19,7 +18,6 @@ from multitracer.diagnosis.clauses import (
     WORTH_SAYING,
     at_rate,
     by_end,
-    is_asked_in_vain,
     is_policed,
     lasted,
     noun_for,
@@ -34,7 +32,7 @@ from multitracer.diagnosis.clauses import (
     what_happened,
 )
 from multitracer.diagnosis.held import is_after_idle, link_in_words, window_varies
-from multitracer.diagnosis.limits.limited import stretches
+from multitracer.diagnosis.limits.limited import by_direction, is_asked_in_vain, is_of, stretches
 from multitracer.diagnosis.limits.names import (
     OF_THE_RADIO,
     ONE_END,
@@ -172,13 +170,11 @@ def headline_of(
     changed = next((each for each in findings if each.kind == "rate-change"), None)
     reset = next((each for each in findings if each.kind == "reset-by-peer"), None)
     limit = next(iter(by_limit(limited.shares)))
-    sums = _by_direction(limited)
+    sums = by_direction(limited.shares, limited.transfer)
     key = next(each for each in sums if each[0] is limit)
-    own = [row for row in limited.shares if _is_of(row, key)]
+    own = [row for row in limited.shares if is_of(row, key)]
     others = {each: share for each, share in sums.items() if each != key}
     next_share = max((share for (each, _), share in others.items() if each is not limit), default=0.0)
-    if sum(row.share_low for row in own) < next_share:  # it is the largest by what may be another limit
-        own = [row._replace(confidence=Confidence.WEAK) for row in own]
     parts, others_of_it = _main_parts(limited, own, next_share)
     capture = parts[0].part if len(parts) == 1 else LimitSubtype.NONE
     share = parts[0].share if capture and parts[0].share >= next_share else sums[key]
@@ -270,7 +266,7 @@ def _helps_of_others(
         limit = key[0]
         if limit is Limit.UNKNOWN:
             continue
-        rows = [row for row in limited.shares if _is_of(row, key)]
+        rows = [row for row in limited.shares if is_of(row, key)]
         if limit is Limit.APPLICATION:  # of each endpoint, as the sentence names it
             helps += _helps_of_programs(limited, rows, facts)
             continue
@@ -342,20 +338,6 @@ def _ended_by_reset(limited: Limited, reset: Finding) -> str:
     return f"The {who} ended the connection by a reset at {at_s:.1f} s."
 
 
-def _by_direction(limited: Limited) -> dict[tuple[Limit, bool], float]:
-    """Return the share of each limit and direction, largest first; those of `JOINED` have the transfer's."""
-    sums: dict[tuple[Limit, bool], float] = {}
-    for row in limited.shares:
-        key = row.limit, limited.transfer.reverse if row.limit in JOINED else row.reverse
-        sums[key] = sums.get(key, 0.0) + row.share
-    return dict(sorted(sums.items(), key=lambda item: -item[1]))
-
-
-def _is_of(row: LimitShare, key: tuple[Limit, bool]) -> bool:
-    """Return whether a row belongs to a key of `_by_direction`."""
-    return row.limit is key[0] and (row.limit in JOINED or row.reverse == key[1])
-
-
 def _main_parts(
     limited: Limited, own: list[LimitShare], next_share: float
 ) -> tuple[list[LimitShare], list[tuple[float, str]]]:
@@ -373,7 +355,6 @@ def _main_parts(
         is_most = main.share > MOSTLY * complete and main.share >= next_share and main.limit is not Limit.RECOVERY
         return [main if is_most else main._replace(part=LimitSubtype.NONE)], []
     parts = [row for row in own if row is main or row.share >= WORTH_SAYING]
-    parts = [row._replace(confidence=Confidence.WEAK) if _may_be_lost(limited, row) else row for row in parts]
     nouns = [noun_of_row(limited, row) for row in parts]
     mine = [row for row, noun in zip(parts, nouns, strict=True) if noun == nouns[0]]
     is_largest = sum(row.share for row in mine) >= next_share
@@ -382,20 +363,15 @@ def _main_parts(
     return mine, programs_in_words(limited, [row for row in parts if row not in mine])
 
 
-def _may_be_lost(limited: Limited, row: LimitShare) -> bool:
-    """Return whether a wait for the other program may have been for one of its packets that was lost on the way."""
-    return row.part is LimitSubtype.PEER and is_asked_in_vain(limited.side(reverse=row.reverse))
-
-
 def _if_lost(limited: Limited, parts: list[LimitShare]) -> str:
     """Return a sentence with the share of all losses if packets that a program waited for were lost; "" without."""
-    if not any(_may_be_lost(limited, row) for row in parts):
+    if not any(limited.may_be_lost(row) for row in parts):
         return ""
     of_losses = (Limit.OUTAGE, Limit.RECOVERY)
     lost = [row for row in limited.shares if row.limit in of_losses or row.part is LimitSubtype.REPAIR]
     if not sum(row.share for row in lost) >= WORTH_SAYING:
         return ""
-    waits = [row for row in limited.shares if _may_be_lost(limited, row)]
+    waits = [row for row in limited.shares if limited.may_be_lost(row)]
     share = sum(row.share for row in limited.shares if row in lost or row in waits)
     awaited = sorted({"requests" if row.reverse else "answers" for row in waits}, reverse=True)
     return f"If these {' or '.join(awaited)} were lost, lost packets cost {percent(share, is_short=True)} in all."
@@ -415,7 +391,7 @@ def _ways_of_losses(limited: Limited, limit: Limit) -> list[LimitShare]:
 def _headline_unopened(limited: Limited, failed: FailedOpening, facts: frozenset[str]) -> Headline:
     """Return the first sentence of a connection that was never opened."""
     facts |= {failed.kind}
-    sure = limited.shares[0].confidence if failed.is_certain else Confidence.WEAK
+    sure = limited.shares[0].confidence
     basis = f" (100 % of {lasted(limited.total_s)}, {sure.label})" if limited.total_s else ""
     if failed.is_refused:
         what = f"it was refused {lasted(failed.seconds)} after the SYN"
@@ -542,7 +518,7 @@ def _of_end(noun: str, words: str) -> str:
 
 def _also(limited: Limited, limit: Limit, reverse: bool, share: float) -> list[tuple[float, str]]:
     """Return shares and sentences of a limit beside the largest."""
-    rows = [row for row in limited.shares if _is_of(row, (limit, reverse))]
+    rows = [row for row in limited.shares if is_of(row, (limit, reverse))]
     if limit is Limit.APPLICATION:
         return programs_in_words(limited, rows)
     side = limited.side(reverse=rows[0].reverse)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import gzip
 import math
 import struct
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pytest
 
 from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.diagnose import channel_use, diagnose, headline
 from multitracer.diagnosis.limits.names import Confidence, Limit, Viewpoint
+from multitracer.diagnosis.sentence import rows_in_words
 from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer
 from tests.conftest import SAMPLES
@@ -17,13 +21,13 @@ from tests.diagnosis.exchange import FULL, Exchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from multitracer.diagnosis.diagnosis import Diagnosis
 
 _FILE_HEADER = 24
 _RECORD = struct.Struct("<IIII")
 CALL = SAMPLES / "fig8-resets-vj"
+RECORDINGS = Path(__file__).parents[1] / "causes" / "recordings"
 
 
 def one_way(path: Path, *, reverse: bool) -> Path:
@@ -76,6 +80,15 @@ def test_the_senders_capture_alone_does() -> None:
 
 def test_the_way_without_data_says_so() -> None:
     assert "no data were sent in this direction" in headline(explained(CALL, reverse=True))
+
+
+@pytest.mark.parametrize(("name", "end"), [("00090-outage-both", "mobile"), ("3000110-lost-requests", "fixed")])
+def test_the_first_sentence_and_the_table_have_one_confidence(name: str, end: str) -> None:
+    """The outage is the largest limit by what may have been another one; requests may have been lost."""
+    found = explained(RECORDINGS / name / "session" / end)
+    rows = [row for row in found.limited.shares if row.limit is found.headline.limit]
+    assert rows[0].confidence is found.headline.confidence is Confidence.WEAK
+    assert next(row[3] for row in rows_in_words(found.limited)) == "weak"
 
 
 def test_the_headline_names_the_kind_that_cost_most_in_all() -> None:

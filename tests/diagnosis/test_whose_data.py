@@ -120,7 +120,7 @@ def test_each_end_that_is_named_beside_the_largest_limit_has_its_remedy(tmp_path
 
 
 def test_what_a_client_waited_for_is_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multitracer.diagnosis.sentence.is_asked_in_vain", lambda _: True)
+    monkeypatch.setattr("multitracer.diagnosis.limits.limited.is_asked_in_vain", lambda _: True)
     for reverse, noun in ((False, "answers"), (True, "requests")):
         rows = [_row(Limit.APPLICATION, 0.6, LimitSubtype.PEER, reverse=reverse), _row(Limit.RECOVERY, 0.4)]
         told = _if_lost(_limited(tmp_path, *rows), rows[:1])

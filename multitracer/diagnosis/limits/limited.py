@@ -16,6 +16,7 @@ from multitracer.analysis.group import has
 from multitracer.analysis.intervals import distinct, first_painters, indexes
 from multitracer.analysis.parallel import meanwhile
 from multitracer.analysis.ranges import within
+from multitracer.analysis.verdicts.words import Necessity
 from multitracer.captured import Flag
 from multitracer.clock.model.relation import PlacementStatus
 from multitracer.diagnosis.account.link_account import LinkAccount, link_account
@@ -23,10 +24,21 @@ from multitracer.diagnosis.account.uses import Use, UseCause
 from multitracer.diagnosis.limits.at_receiver import at_receiver
 from multitracer.diagnosis.limits.at_sender import Opening, at_sender, opening
 from multitracer.diagnosis.limits.gaps import ROUND, UNEXPLAINED
-from multitracer.diagnosis.limits.names import FORWARD, REVERSE, Confidence, Limit, LimitShare, LimitSubtype, Viewpoint
+from multitracer.diagnosis.limits.names import (
+    FORWARD,
+    JOINED,
+    REVERSE,
+    Confidence,
+    Limit,
+    LimitShare,
+    LimitSubtype,
+    Viewpoint,
+    by_limit,
+)
 from multitracer.diagnosis.limits.observed import NOT_CAPTURED
 from multitracer.diagnosis.limits.partition import Cells, RuleEvidence, partition
 from multitracer.diagnosis.limits.spans import Spans
+from multitracer.diagnosis.packets.opening_and_end import failed_opening
 from multitracer.recording.transfer import Transfer
 from multitracer.schemas.findings import LIMITS
 from multitracer.schemas.tcp import Vantage
@@ -229,7 +241,27 @@ class Limited:
             high = min((own + instead) / total, 1.0)
             most = Confidence(int(by_sureness.argmax() if own else sure[mine].max()))
             rows.append(LimitShare(limit, part, own, own / total, firm / total, high, most, bool(each % 2)))
-        return sorted(rows, key=lambda row: -row.seconds)
+        rows = sorted(rows, key=lambda row: -row.seconds)
+        doubtful = self._doubtful(rows)
+        return [row._replace(confidence=Confidence.WEAK) if row in doubtful else row for row in rows]
+
+    def _doubtful(self, rows: list[LimitShare]) -> list[LimitShare]:
+        """Return the rows whose time is certain, but not that they are this limit, or the largest one."""
+        failed = failed_opening(self.transfer)
+        if failed is not None and not failed.is_certain:
+            return rows
+        sums = by_direction(rows, self.transfer)
+        first = next(iter(by_limit(rows)), None)
+        key = next((each for each in sums if each[0] is first), None)
+        own = [row for row in rows if key is not None and is_of(row, key)]
+        other = max((share for (limit, _), share in sums.items() if limit is not first), default=0.0)
+        if sum(row.share_low for row in own) >= other:
+            own = []  # else it is the largest by what may be another limit
+        return own + [row for row in rows if self.may_be_lost(row)]
+
+    def may_be_lost(self, row: LimitShare) -> bool:
+        """Return whether a wait for the other program may have been for one of its packets that was lost on the way."""
+        return row.part is LimitSubtype.PEER and is_asked_in_vain(self.side(reverse=row.reverse))
 
     @cached_property
     def table(self) -> Table:
@@ -283,6 +315,32 @@ class Limited:
         last = np.maximum(np.searchsorted(time, self.cells.end, side="right") - 1, first)
         words = [f"sender:{a} sender:{b}" for a, b in zip(first.tolist(), last.tolist(), strict=True)]
         return np.array(words, dtype="U48")
+
+
+_NEEDLESS = 2  # copies sent needlessly that show losses of ACKs: a single one may be a late ACK. Not measured
+
+
+def by_direction(rows: list[LimitShare], transfer: Transfer) -> dict[tuple[Limit, bool], float]:
+    """Return the share of each limit and direction, largest first; those of `JOINED` have the transfer's."""
+    sums: dict[tuple[Limit, bool], float] = {}
+    for row in rows:
+        key = row.limit, transfer.reverse if row.limit in JOINED else row.reverse
+        sums[key] = sums.get(key, 0.0) + row.share
+    return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+
+def is_of(row: LimitShare, key: tuple[Limit, bool]) -> bool:
+    """Return whether a row belongs to a key of `by_direction`."""
+    return row.limit is key[0] and (row.limit in JOINED or row.reverse == key[1])
+
+
+def is_asked_in_vain(limited: Limited) -> bool:
+    """Return whether packets of the peer were lost before the only capture: data had to be sent again needlessly."""
+    if limited.view not in (Viewpoint.SENDER, Viewpoint.SENDER_STATE):
+        return False
+    verdicts = limited.transfer.verdicts
+    is_needless = np.isin(verdicts["necessity"], (Necessity.SPURIOUS, Necessity.ACK_LOST))
+    return int(np.count_nonzero(is_needless)) >= _NEEDLESS
 
 
 def limited(transfer: Transfer) -> Limited:

@@ -122,6 +122,10 @@ def direction_of(*, reverse: bool) -> str:
     return REVERSE if reverse else FORWARD
 
 
+JOINED = (Limit.APPLICATION, Limit.OUTAGE, Limit.RECOVERY)
+"""Limits that are one thing in both directions: the programs wait for each other, and one path lost the packets."""
+
+
 class LimitShare(NamedTuple):
     """The time of one limit with one subtype, of the data of one direction."""
 
