@@ -204,6 +204,7 @@ def _show_incident(
     sheet: Page, diagnosis: Diagnosis, known: Incident, incident: Document, findings: list[Document]
 ) -> None:
     """Write an incident as its first cause, with what else belongs to it."""
+    from multitracer.diagnosis.finding import cost_of
     from multitracer.diagnosis.limits.names import Viewpoint
     from multitracer.diagnosis.sentence import whose_data
 
@@ -211,7 +212,8 @@ def _show_incident(
     parts = [findings[part] for part in incident["parts"]]
     times = f"{incident['count']} times, " if incident["count"] > 1 else ""
     whose = whose_data(diagnosis.transfer, reverse=known.reverse)
-    cost = f", cost {known.cost_s:.1f} s" if known.cost_s >= _WORTH_PRINTING_S else ""
+    took = cost_of(f"{known.cost_s:.1f} s", is_weak=known.is_weak)
+    cost = f", cost {took}" if known.cost_s >= _WORTH_PRINTING_S else ""
     sheet.line(f"{incident['kind']}{whose}, {times}{lasts}{cost}")
     sheet.line(f"  {incident['sentence']}")
     others = dict.fromkeys(part["kind"] for part in parts if part["kind"] != incident["kind"])

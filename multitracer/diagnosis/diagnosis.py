@@ -16,11 +16,21 @@ from multitracer.analysis.group import has
 from multitracer.analysis.verdicts.words import Necessity
 from multitracer.captured import CaptureMark, Flag
 from multitracer.diagnosis.clauses import relayed_in_words
-from multitracer.diagnosis.finding import HOLES, INTERRUPTIONS, LIMITS_OF, ORDER_DIGITS, dearest_first, incidents_of
+from multitracer.diagnosis.finding import (
+    COST_LIMITS,
+    HOLES,
+    INTERRUPTIONS,
+    LIMITS_OF,
+    ORDER_DIGITS,
+    cost_of,
+    dearest_first,
+    incidents_of,
+)
 from multitracer.diagnosis.group_sentence import headline_of_group
 from multitracer.diagnosis.limits.at_sender import offered_bytes
 from multitracer.diagnosis.limits.names import (
     STOPS,
+    Confidence,
     Limit,
     LimitSubtype,
     RadioCause,
@@ -234,7 +244,8 @@ class Diagnosis:
         used = rows_in_words(self.limited)
         places = sorted(part for each in self.listed for part in each.parts)
         listed = [self.findings[place] for place in places]
-        rows = [(f.kind, f"{f.cost_s:.2f} s", f.sentence) for f in listed[:_MOST_SHOWN]]
+        shown = listed[:_MOST_SHOWN]
+        rows = [(f.kind, cost_of(f"{f.cost_s:.2f} s", is_weak=self.is_weak(f)), f.sentence) for f in shown]
         rest = len(listed) - _MOST_SHOWN
         more = f"<p>and {rest:,} more in <code>.findings</code></p>" if rest > 0 else ""
         tables = _html_table(LIMIT_COLUMNS, used)
@@ -629,6 +640,15 @@ class Diagnosis:
         begin = cells.begin if begin_ns is None else np.maximum(cells.begin, begin_ns)
         end = cells.end if end_ns is None else np.minimum(cells.end, end_ns)
         return self.link_s(0, int(np.maximum(end - begin, 0)[chosen].sum()))
+
+    def is_weak(self, finding: Finding) -> bool:
+        """Return whether the cost of a finding is only an upper bound: most of that time is `weak`."""
+        limited, limit = self.limited, COST_LIMITS.get(finding.kind)
+        chosen = np.isin(limited.cells.limit, STOPS) if limit is None else limited.cells.limit == limit
+        begin, end = (limited.cells.begin[chosen], limited.cells.end[chosen])
+        length_ns = np.maximum(np.minimum(end, finding.end_ns) - np.maximum(begin, finding.begin_ns), 0)
+        weak_ns = length_ns[limited.confidence[chosen] == Confidence.WEAK].sum()
+        return bool(2 * weak_ns > length_ns.sum())
 
     def link_s(self, begin_ns: int, end_ns: int) -> float:
         """Return the link time in seconds between two times of the sender's clock."""

@@ -210,10 +210,32 @@ class Incident:
     """Whose data it is about: False the initiator's, True the responder's."""
     cause: RadioCause = RadioCause.UNKNOWN
 
+    is_weak: bool = False
+    """Whether its cost is only an upper bound: most of that time may be another limit's."""
+
     @property
     def is_listed(self) -> bool:
         """Whether text and pages show the incident: False if it only repeats a limit and lost no time."""
         return self.cost_s > 0 or self.kind not in _OF_A_LIMIT
+
+
+COST_LIMITS: dict[str, Limit] = {
+    "application-limited": Limit.APPLICATION,
+    "client-think-time": Limit.APPLICATION,
+    "link-limited": Limit.LINK,
+    "nagle-delayed-ack": Limit.APPLICATION,
+    "receiver-limited": Limit.RECEIVER_WINDOW,
+    "send-buffer-limited": Limit.SENDER_BUFFER,
+    "server-think-time": Limit.APPLICATION,
+    "slow-start-limited": Limit.SLOW_START,
+    "zero-window": Limit.RECEIVER_WINDOW,
+}
+"""The limit whose time a kind of finding costs; others cost the time of repairs and outages, as `STOPS` has them."""
+
+
+def cost_of(words: str, *, is_weak: bool) -> str:
+    """Return a cost in words: "at most 2.2 s" if it is only an upper bound."""
+    return f"at most {words}" if is_weak else words
 
 
 class Transferred(Protocol):
@@ -227,6 +249,9 @@ class Transferred(Protocol):
         self, *limits: Limit | tuple[Limit, LimitSubtype], begin_ns: int | None = None, end_ns: int | None = None
     ) -> float:
         """Return the link time in seconds, within an interval, in which one of these limits was in effect."""
+
+    def is_weak(self, finding: Finding) -> bool:
+        """Return whether its cost is only an upper bound."""
 
     def link_s(self, begin_ns: int, end_ns: int) -> float:
         """Return the link time in seconds between two times."""
@@ -250,7 +275,8 @@ def incidents_of(diagnosis: Transferred, findings: Sequence[Finding]) -> list[In
             stopped_s = diagnosis.limited_s(*_STOPPED, begin_ns=begin_ns, end_ns=end_ns)
             cost_s = min(cost_s, max(stopped_s, *(each.cost_s for each in own)))
         words = first.sentence, first.help, first.reverse
-        single.append(Incident(first.kind, begin_ns, end_ns, cost_s, 1, tuple(parts), *words))
+        is_weak = any(diagnosis.is_weak(each) for each in own)
+        single.append(Incident(first.kind, begin_ns, end_ns, cost_s, 1, tuple(parts), *words, is_weak=is_weak))
     by_kind: dict[str, list[Incident]] = {}
     for incident in single:
         by_kind.setdefault(incident.kind, []).append(incident)
@@ -267,14 +293,15 @@ def incidents_of(diagnosis: Transferred, findings: Sequence[Finding]) -> list[In
         cost_s = min(sum(each.cost_s for each in near), diagnosis.link_s(begin_ns, end_ns))
         near.sort(key=lambda each: each.begin_ns)
         ordered = [dearest, *(each for each in near if each is not dearest)]
-        cost = f" and cost {cost_s:.1f} s in all" if cost_s >= _WORTH_SAYING_S else ""
+        is_weak = any(each.is_weak for each in near)
+        cost = f" and cost {cost_of(f'{cost_s:.1f} s', is_weak=is_weak)} in all" if cost_s >= _WORTH_SAYING_S else ""
         sentence = (
             f"{dearest.sentence} This happened {len(near)} times from {diagnosis.at_s(begin_ns):.1f} s to "
             f"{diagnosis.at_s(end_ns):.1f} s{cost}."
         )
         places = tuple(part for each in ordered for part in each.parts)
         words = sentence, dearest.help, dearest.reverse
-        one = Incident(dearest.kind, begin_ns, end_ns, cost_s, len(near), places, *words)
+        one = Incident(dearest.kind, begin_ns, end_ns, cost_s, len(near), places, *words, is_weak=is_weak)
         aggregated += [*(each for each in alike if each.cost_s > most_s), one]
     return sorted(aggregated, key=dearest_first)
 

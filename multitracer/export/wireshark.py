@@ -26,6 +26,7 @@ from multitracer.analysis.verdicts import Necessity, RetransmissionCause, eviden
 from multitracer.captured import Flag
 from multitracer.clock.model.relation import along
 from multitracer.clock.moved_table import accuracy
+from multitracer.diagnosis.finding import cost_of
 from multitracer.diagnosis.segment_verdicts import NO_VERDICT, segment_verdicts
 from multitracer.errors import ClockError, InputError
 from multitracer.export.explained import answer, file_name, short_name
@@ -183,7 +184,8 @@ class Remarks:
             time = np.maximum.accumulate(self.capture.tables.segments["time_ns"][own])
             for each in diagnosis.incidents:
                 at = min(int(np.searchsorted(time, each.begin_ns)), len(own) - 1)
-                sentence = f"{INCIDENT}: {each.kind} begins, cost {each.cost_s:.3f} s: {each.sentence}"
+                cost = cost_of(f"{each.cost_s:.3f} s", is_weak=each.is_weak)
+                sentence = f"{INCIDENT}: {each.kind} begins, cost {cost}: {each.sentence}"
                 self._add(int(own[at]), sentence)
         by_direction = {diagnosis.transfer.reverse: tables}
         if diagnosis.peer is not None:

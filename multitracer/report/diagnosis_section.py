@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.account.uses import LOST, Use
 from multitracer.diagnosis.diagnose import channel_use
+from multitracer.diagnosis.finding import Incident, cost_of
 from multitracer.diagnosis.limits.names import Confidence, Limit, Viewpoint, by_limit
 from multitracer.diagnosis.sentence import name_of, numbers_of
 from multitracer.report.limit_words import COARSE, RECEIVER_ONLY, SEEN_FROM, says, shares_of, surely
@@ -22,7 +23,7 @@ from multitracer.words import count, duration, interval, percent, printable
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.diagnosis.finding import Finding, Incident
+    from multitracer.diagnosis.finding import Finding
     from multitracer.diagnosis.limits.group import ConnectionGroup, Stage
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.names import LimitShare
@@ -60,7 +61,8 @@ def happened_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figu
         """Return the text of an incident, its cost, and the button that shows it in the figure."""
         begin_s, end_s = ((ns - origin_ns) * speed / NS_PER_S for ns in (what.begin_ns, what.end_ns))
         when, room_s = interval(begin_s, end_s, last_s=last_s), max((end_s - begin_s) * _AROUND, _MIN_ROOM_S)
-        cost = f"{what.cost_s:.1f} s" if what.cost_s > 0 else "no time"
+        is_weak = what.is_weak if isinstance(what, Incident) else diagnosis.is_weak(what)
+        cost = cost_of(f"{what.cost_s:.1f} s", is_weak=is_weak) if what.cost_s > 0 else "no time"
         button = element(
             "button", "Show", type="button", data_show="0", data_from=f"{begin_s - room_s:.3f}",
             data_to=f"{end_s + room_s:.3f}", data_mark_from=f"{begin_s:.6f}",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.clauses import is_policed
+from multitracer.diagnosis.finding import cost_of
 from multitracer.diagnosis.limits.limited import stretches as stopped
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, by_limit
 from multitracer.figures.stack import axis_origin_ns
@@ -318,7 +319,7 @@ def _incident_rows(diagnosis: Diagnosis, axis: TimeAxis, limits: list[Limit]) ->
         if limit in AFTER_LOSSES and is_cause:
             cost = f"made {limit.label} the limit"
         elif incident.cost_s > 0:
-            cost = f"cost {duration(incident.cost_s * NS_PER_S)}"
+            cost = f"cost {cost_of(duration(incident.cost_s * NS_PER_S), is_weak=incident.is_weak)}"
         else:
             cost = f"adds {duration(added_s * NS_PER_S)} of delay" if added_s > 0 else "no time lost"
         times = f" ×{incident.count:,}" if incident.count > 1 else ""

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.clauses import MOSTLY, WORTH_SAYING
-from multitracer.diagnosis.limits.names import Limit, LimitSubtype
+from multitracer.diagnosis.finding import cost_of
+from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype
 from multitracer.diagnosis.sentence import ENDED_IN
 from multitracer.report.cause import AFTER_LOSSES, cause, confidence_of, held_bytes, lost_run, lost_segments
 from multitracer.report.explained_panels import logged_bps
@@ -296,7 +297,9 @@ def numbers(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
     repair, is_known = "", lost.segments > 0 and diagnosis.headline.limit is not Limit.UNKNOWN
     if is_known and sum(each.share_high for each in repairs) < _NEXT_TO_NOTHING:  # else the limit's row has it
         seconds = sum(each.seconds for each in repairs)
-        repair = f"; retransmitting them cost {duration(seconds * NS_PER_S) if seconds >= _SHOWN_S else 'no time'}"
+        is_weak = any(each.confidence is Confidence.WEAK for each in repairs)
+        took = cost_of(duration(seconds * NS_PER_S), is_weak=is_weak)
+        repair = f"; retransmitting them cost {took if seconds >= _SHOWN_S else 'no time'}"
     three.append((lost.name, lost.words, f"{lost.segments:,} of {count(lost.of, 'data segment')}{repair}"))
     cells = [
         element("div", element("dt", name), element("dd", value, element("small", unbroken(more))))

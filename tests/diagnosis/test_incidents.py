@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -100,3 +101,14 @@ def test_the_program_lists_incidents_and_keeps_findings_in_json() -> None:
     assert "with it: exponential-back-off" in told
     assert "what would help: " in told
     assert "\nexponential-back-off" not in told
+
+
+def test_a_cost_that_rests_on_weak_time_is_an_upper_bound(found: Callable[[str], Diagnosis]) -> None:
+    session = Path(__file__).parents[1] / "causes" / "recordings" / "00013-loss-by-size" / "session"
+    diagnosis = diagnose(Transfer.of(read(session)))
+    (loss,) = [each for each in diagnosis.incidents if each.kind == "random-loss"]
+    assert loss.cost_s > 0
+    assert loss.is_weak
+    assert "at most" in diagnosis._repr_html_()
+    logged = found("fig8-resets-vj")  # the link's log measures what each reset cost
+    assert not any(each.is_weak for each in logged.incidents)

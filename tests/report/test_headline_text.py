@@ -99,7 +99,7 @@ def test_the_arithmetic_of_a_rate_or_a_buffer_is_told_where_it_is_known(name: st
     ("name", "words"),
     [
         ("00191-deep-queue", "50 of 1,633 data segments; retransmitting them cost no time"),
-        ("00062-slow-reader", "11 of 106 data segments; retransmitting them cost 15"),
+        ("00062-slow-reader", "11 of 106 data segments; retransmitting them cost at most 15"),
         ("00164-heavy-loss", "33 of 495 data segments</small>"),
     ],
 )
