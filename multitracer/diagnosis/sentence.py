@@ -44,6 +44,7 @@ from multitracer.diagnosis.limits.names import (
     by_limit,
     largest,
 )
+from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.limits.windows import is_read_late
 from multitracer.diagnosis.packets.opening_and_end import failed_opening
 from multitracer.diagnosis.packets.options import lacks_sack, lacks_scaling
@@ -169,6 +170,7 @@ def headline_of(
         return _headline_unopened(limited, failed, facts)
     changed = next((each for each in findings if each.kind == "rate-change"), None)
     reset = next((each for each in findings if each.kind == "reset-by-peer"), None)
+    hole = _black_hole(limited, findings)
     limit = next(iter(by_limit(limited.shares)))
     sums = by_direction(limited.shares, limited.transfer)
     key = next(each for each in sums if each[0] is limit)
@@ -180,9 +182,12 @@ def headline_of(
     share = parts[0].share if capture and parts[0].share >= next_share else sums[key]
     share = sum(row.share for row in parts) if others_of_it else share
     of_radio = _radio_words(limited, limit, share, own[0].confidence, radio)
-    first = of_radio.first or _first(limited, limit, parts, share, changed)
+    first = of_radio.first or _first(limited, limit, parts, share, changed, hole)
     named = {each for each, other in others.items() if other >= WORTH_SAYING and each[0] not in of_radio.limits}
-    rest = [*others_of_it, *(also for each in others if each in named for also in _also(limited, *each, others[each]))]
+    rest = [
+        *others_of_it,
+        *(also for each in others if each in named for also in _also(limited, *each, others[each], hole)),
+    ]
     helps = [_remedy(limited, row._replace(part=_main_part(limited, row)), facts) for row in parts]
     if limit is Limit.RECOVERY:  # of two directions, one without a known cause adds nothing
         helps = [each for each in helps if each != remedy(limit, LimitSubtype.NONE, frozenset())] or helps[:1]
@@ -194,7 +199,7 @@ def headline_of(
     if reset is not None:
         helps.append(f"{_FOR}the reset: the log of the program that ended it, or of a firewall")
     gone = {key} | named | {each for each in others if each[0] in of_radio.limits}
-    last = [_last_words(limited, gone), "" if reset is None else _ended_by_reset(limited, reset)]
+    last = [_last_words(limited, gone, hole), "" if reset is None else _ended_by_reset(limited, reset)]
     also = [words for _, words in sorted(rest, key=itemgetter(0), reverse=True)]
     sentence = " ".join(filter(None, [first, _if_lost(limited, parts), of_radio.more, *also, *last]))
     help_, cause = of_radio.help or distinct_helps(helps), of_radio.cause
@@ -316,7 +321,7 @@ def facts_here(facts: frozenset[str], limited: Limited, row: LimitShare) -> froz
     return (facts - set(here) - elsewhere) | {name for name, holds in here.items() if holds}
 
 
-def _last_words(limited: Limited, named: set[tuple[Limit, bool]]) -> str:
+def _last_words(limited: Limited, named: set[tuple[Limit, bool]], hole: Finding | None = None) -> str:
     """Return a sentence about an outage that the connection did not survive; "" if it was named, or is none."""
     cells, reverse = limited.cells, bool(limited.is_reverse[-1:].any())
     if not (cells.limit[-1:] == Limit.OUTAGE).any() or any(limit is Limit.OUTAGE for limit, _ in named):
@@ -326,7 +331,25 @@ def _last_words(limited: Limited, named: set[tuple[Limit, bool]]) -> str:
     others = np.flatnonzero(cells.limit != Limit.OUTAGE)
     seconds = float(limited.seconds[int(others.max(initial=-1)) + 1 :].sum())
     noun, from_s = noun_for(limited, Limit.OUTAGE, reverse=reverse), limited.total_s - seconds
+    if hole is not None:
+        return f"{ENDED_IN}{_BLACK_HOLE}: {_vanished(hole)} for {lasted(seconds)}, from {from_s:.1f} s to the end."
     return f"{ENDED_IN}{noun}: nothing arrived for {lasted(seconds)}, from {from_s:.1f} s to the end."
+
+
+_BLACK_HOLE = "a path MTU black hole"
+
+
+def _black_hole(limited: Limited, findings: Sequence[Finding]) -> Finding | None:
+    """Return the finding of a path MTU black hole that most of the outages are; None if they are not."""
+    begin, end = stretches(limited, Limit.OUTAGE)
+    holes = [each for each in findings if each.kind == "path-mtu-black-hole"]
+    spans = Spans.of(*(np.array([getattr(each, edge) for each in holes], np.int64) for edge in ("begin_ns", "end_ns")))
+    return holes[0] if holes and 2 * spans.overlap_ns(begin, end).sum() > (end - begin).sum() else None
+
+
+def _vanished(hole: Finding) -> str:
+    """Return what a path MTU black hole did."""
+    return f"segments of {hole.numbers['vanished_bytes']:,.0f} bytes vanished, and smaller packets passed,"
 
 
 def _ended_by_reset(limited: Limited, reset: Finding) -> str:
@@ -413,7 +436,14 @@ def _main_part(limited: Limited, row: LimitShare) -> LimitSubtype:
     return main.part if main.share > MOSTLY * sum(each.share for each in own) else LimitSubtype.NONE
 
 
-def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float, changed: Finding | None) -> str:
+def _first(
+    limited: Limited,
+    limit: Limit,
+    parts: list[LimitShare],
+    share: float,
+    changed: Finding | None,
+    hole: Finding | None = None,
+) -> str:
     named = share if len(parts) == 1 and limit is not Limit.APPLICATION else sum(row.share for row in parts)
     basis = f"{percent(named, is_short=True)} of {lasted(limited.total_s)}, {parts[0].confidence.label}"
     if limit is Limit.UNKNOWN and limited.transfer.clock_steps:
@@ -429,6 +459,10 @@ def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float
         what = noun_for(limited, limit, parts[0].part, reverse=parts[0].reverse).removeprefix("the ")
         return f"The {what}{_or_else(side, parts[0])} limited it{at} ({basis}){rest}."
     begin = "Mostly" if share >= MOSTLY else "The largest part was"
+    if limit is Limit.OUTAGE and hole is not None:
+        side = limited.side(reverse=parts[0].reverse)
+        took = lasted(sum(row.seconds for row in parts))
+        return f"{begin} {_BLACK_HOLE}: {_vanished(hole)} for {took}{outage_span(side)} ({basis})."
     nouns = [noun_for(limited, limit, row.part, reverse=row.reverse) for row in parts]
     if not parts[0].part and _main_part(limited, parts[0]) is LimitSubtype.ACKS:
         nouns = [f"{nouns[0]}, more in the direction of the ACKs"]
@@ -516,7 +550,9 @@ def _of_end(noun: str, words: str) -> str:
     return f"{noun} {words.removeprefix('it ')}" if words.startswith("it ") else f"{noun}'s {words}"
 
 
-def _also(limited: Limited, limit: Limit, reverse: bool, share: float) -> list[tuple[float, str]]:
+def _also(
+    limited: Limited, limit: Limit, reverse: bool, share: float, hole: Finding | None = None
+) -> list[tuple[float, str]]:
     """Return shares and sentences of a limit beside the largest."""
     rows = [row for row in limited.shares if is_of(row, (limit, reverse))]
     if limit is Limit.APPLICATION:
@@ -528,6 +564,7 @@ def _also(limited: Limited, limit: Limit, reverse: bool, share: float) -> list[t
     noun = "the policer" if policed else noun_for(limited, limit, reverse=rows[0].reverse)
     because = tried(side) if limit is Limit.HANDSHAKE else ""
     because = outage_span(side) if limit is Limit.OUTAGE else because
+    noun = _BLACK_HOLE if limit is Limit.OUTAGE and hole is not None else noun
     noun += _or_else(side, max(rows, key=lambda row: row.seconds))
     return [(share, was_limit(noun, share, rows, because))]
 

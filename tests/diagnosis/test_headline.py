@@ -91,6 +91,19 @@ def test_the_first_sentence_and_the_table_have_one_confidence(name: str, end: st
     assert next(row[3] for row in rows_in_words(found.limited)) == "weak"
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("00017-mtu-hole", "Mostly a path MTU black hole: segments of 1,460 bytes vanished, and smaller packets"),
+        ("25131-mtu-hole", "A path MTU black hole was the limit for 24 % (weak), from 0.2 s to 4.6 s."),
+    ],
+)
+def test_an_outage_of_large_segments_alone_is_a_black_hole(name: str, words: str) -> None:
+    found = explained(RECORDINGS / name / "session")
+    assert words in headline(found)
+    assert "outage" not in headline(found)
+
+
 def test_the_headline_names_the_kind_that_cost_most_in_all() -> None:
     """Two failures together, not the single flow control that cost more than each."""
     found = explained(CALL)
