@@ -288,7 +288,7 @@ _MIN_S = 0.5
 _MIN_BUSY = 0.02
 """Minimum share of segments on either side that the link delayed: at least 0.06 at known steps. On a link
 that nearly always has room, a busy host causes the few delays: 0.003 of the segments."""
-_FACTOR = 1.3
+FACTOR = 1.3
 """Minimum factor of a step: links vary by less."""
 _CONSISTENT = 0.9
 """Minimum share of the chunks on either side that lie on their side of the middle."""
@@ -299,7 +299,7 @@ _EXPLAINED = 0.8
 
 _MIN_ALIKE, _MOST_MEAN = 0.4, 3.0
 """On either side of a step at least the share `_MIN_ALIKE` of the gaps at which the link was busy must have its own
-time, within `_FACTOR`, and their mean may be at most `_MOST_MEAN` times it, as with cross traffic for two thirds of the
+time, within `FACTOR`, and their mean may be at most `_MOST_MEAN` times it, as with cross traffic for two thirds of the
 time. At steps the shares were 0.58 or more and the means 1.4 or less; of bursts that a device held back, the shares
 were 0.3 and the means 7.6."""
 
@@ -330,7 +330,7 @@ def rate_step(limited: Limited, gaps: ArrivalGaps) -> RateStep | None:
     above = (size - (before + after) / 2) * np.sign(after - before) > 0
     consistent = min(np.mean(~above[:at]), np.mean(above[at:])) >= _CONSISTENT
     left = (_varies(size[:at]) + _varies(size[at:])) / max(_varies(size), 1e-9)
-    if abs(after - before) < np.log(_FACTOR) or not consistent or left > 1 - _EXPLAINED:
+    if abs(after - before) < np.log(FACTOR) or not consistent or left > 1 - _EXPLAINED:
         return None
 
     # the link must have delayed enough of the segments before and after to show its rate
@@ -346,7 +346,7 @@ def rate_step(limited: Limited, gaps: ArrivalGaps) -> RateStep | None:
 def _is_own(gaps: ArrivalGaps, chosen: Array, own_ns: float) -> bool:
     """Return whether the chosen gaps show a link's own time: most have about this length, and their mean is near it."""
     gap, many = gaps.gap_ns[chosen], gaps.many[chosen]
-    alike = np.mean((gap >= own_ns / _FACTOR) & (gap <= own_ns * _FACTOR))
+    alike = np.mean((gap >= own_ns / FACTOR) & (gap <= own_ns * FACTOR))
     return bool(alike >= _MIN_ALIKE and (gap * many).sum() <= _MOST_MEAN * own_ns * many.sum())
 
 

@@ -165,3 +165,11 @@ def test_no_rate_is_told_of_a_reported_capture_of_cut_packets(fixture_folder: Pa
 def test_a_device_that_bunches_segments_changed_no_rate(fixture_folder: Path) -> None:
     found = diagnose(Transfer.of(read(fixture_folder / "causes" / "n73" / "session")))
     assert "rate-change" not in {finding.kind for finding in found.findings}
+
+
+def test_a_changed_rate_is_not_above_what_the_link_carries() -> None:
+    """It rose to 2.22 Mbit/s with headers; gaps of packets that came together alone show 2.51 Mbit/s of payload."""
+    found = diagnose(Transfer.of(read(_RECORDINGS / "20002-rate-step-up" / "session")))
+    (change,) = (each for each in found.findings if each.kind == "rate-change")
+    assert change.numbers["rate_before_bps"] < 560_901
+    assert change.numbers["rate_after_bps"] < 1.02 * 2_223_616

@@ -57,6 +57,7 @@ _FULL_RATE = 0.9
 """Quantile of the delivery rates that is taken for the link's rate: above it are bursts of ACKs. Not measured."""
 _BEST_RATE = 0.95
 """Quantile of the delivery rates that is taken for the link's rate if no queue of data is proved."""
+_NEARLY_ALL = 0.999  # of the delivery rates: a single one may be a bunch of ACKs. Not measured
 _ENOUGH = 20
 """Minimum number of rates that were measured entirely during a queue; a single one, over eight segments, may
 be wrong by a tenth."""
@@ -269,6 +270,16 @@ def _quantiles(delivery: AnswerDelivery, quantiles: list[float]) -> list[float]:
     at = np.searchsorted(passed, np.array(quantiles) * passed[-1])
     rate: list[float] = (delivery.rate[order][np.minimum(at, len(order) - 1)] * NS_PER_S).tolist()
     return rate
+
+
+def delivered_at_most(seen: Observed, begin_ns: int, end_ns: int) -> float:
+    """Return about the highest rate at which data were delivered in a time, payload bytes per second; inf if unknown.
+
+    It is taken over 30 ms and eight segments or more, in which a radio or a host that joins packets counts little.
+    """
+    span = Spans.of(np.array([begin_ns]), np.array([end_ns]))
+    rates = _quantiles(_delivery(seen, 0, (span, 0)), [_NEARLY_ALL])
+    return rates[0] if rates else float("inf")
 
 
 def _delivery(seen: Observed, floor_ns: Array | int, within: tuple[Spans, Array | int] | None = None) -> AnswerDelivery:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.finding import Finding, rows
+from multitracer.diagnosis.limits.link import delivered_at_most
 from multitracer.diagnosis.limits.names import Viewpoint
-from multitracer.diagnosis.service_times import rate_step
+from multitracer.diagnosis.service_times import FACTOR, rate_step
 from multitracer.units import NS_PER_S
 from multitracer.words import rate
 
@@ -31,7 +32,8 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     The rate follows from the link's time for a segment, not from the throughput: cross traffic reduces the
     throughput, but not this time. A receiver's capture alone does not show which packets waited, so cross
     traffic may change the time. Then there is no finding if the capture contains other connections to this
-    host. With a policer, which delays nothing, the sender determines the gaps.
+    host. With a policer, which delays nothing, the sender determines the gaps. No rate is above what was delivered: a
+    device that joins packets shortens their gaps.
     """
     seen = diagnosis.limited.seen
     is_policed = seen is not None and seen.policer is not None
@@ -44,7 +46,14 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     if diagnosis.limited.view is not Viewpoint.BOTH_ENDS and _has_company(diagnosis):
         return
     full_bits = seen.mss_bytes * _BITS * NS_PER_S / diagnosis.transfer.speed
-    before, after = full_bits / step.before_ns, full_bits / step.after_ns
+    scale = _BITS / diagnosis.transfer.speed
+    sides = (step.before_ns, seen.opened_ns, step.time_ns), (step.after_ns, step.time_ns, seen.end_ns)
+    before, after = (
+        min(full_bits / each_ns, delivered_at_most(seen, begin_ns, end_ns) * scale)
+        for each_ns, begin_ns, end_ns in sides
+    )
+    if max(before, after) < FACTOR * min(before, after):
+        return
     at_s = diagnosis.at_s(step.time_ns)
     sentence = (
         f"The link's rate {'fell' if after < before else 'rose'} from {rate(before)} to "
