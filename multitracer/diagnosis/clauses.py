@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.finding import Finding
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.names import LimitShare
+    from multitracer.diagnosis.limits.spans import Spans
     from multitracer.endpoints import Endpoints
     from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
@@ -96,9 +97,12 @@ def _silent(limited: Limited, part: LimitSubtype) -> str:
     return "no ACK came back" if is_alone and not part else "nothing arrived"
 
 
-def outage_span(limited: Limited) -> str:
-    """Return when the outages of one direction began and ended, of several the longest, after a comma; "" for none."""
-    begin, end = stretches(limited, Limit.OUTAGE)
+def outage_span(limited: Limited, spans: Spans | None = None) -> str:
+    """Return when the outages of one direction began and ended, of several the longest, after a comma; "" for none.
+
+    `spans` are those of both directions, if they are known.
+    """
+    begin, end = spans or stretches(limited, Limit.OUTAGE)
     if not len(begin):
         return ""
     longest = int(np.argmax(end - begin))

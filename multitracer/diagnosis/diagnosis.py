@@ -93,7 +93,9 @@ _FORGOTTEN, _AFTER_IT = "idle-timeout", {"reset-by-peer"}
 """The end of a connection that a box had forgotten, and the kinds that tell of the same end."""
 _OF_LOSSES = {"random-loss", "congestion-loss", "policer", "path-mtu-black-hole", "reordering"}
 """Kinds of findings that say why data were lost, or that none were."""
-_OUTAGES = {"outage", "blackout", _FORGOTTEN}
+_DEAD = {"outage", "blackout"}
+"""Kinds of one thing: its length differs with the direction."""
+_OUTAGES = _DEAD | {_FORGOTTEN}
 """Kinds of findings of time in which nothing arrived."""
 _AFTER_LOSSES = {Limit.RECOVERY, Limit.CONGESTION_WINDOW}
 _MIN_REPAIR = 0.02
@@ -209,7 +211,8 @@ class Diagnosis:
         for finding in self.peer._all_own_findings:
             begin_ns, end_ns = self._here_ns(finding.begin_ns, finding.end_ns)
             is_there = bool(((followed[0] < end_ns) & (followed[1] > begin_ns)).any())
-            same = [each for each in self._all_own_findings if each.kind == finding.kind]
+            kinds = _DEAD if finding.kind in _DEAD else {finding.kind}
+            same = [each for each in self._all_own_findings if each.kind in kinds]
             is_new = not any(each.begin_ns <= end_ns and begin_ns <= each.end_ns for each in same)
             if is_new and (is_there or (has_flow and finding.kind in _OF_FLOWS)):
                 kept.append(finding)

@@ -527,20 +527,29 @@ def _of_outages(limited: Limited) -> str:
     """
     ways: dict[str, tuple[float, int]] = {}
     spans: dict[str, str] = {}
-    rows = of_limit(limited.shares, Limit.OUTAGE)
+    cells, rows = limited.cells, of_limit(limited.shares, Limit.OUTAGE)
+    times = {way: Spans.none() for way in map(_way_of_outage, rows)}
+    for row in rows:  # an outage in which the data of both ends waited, one after the other, is one
+        mine = (cells.limit == Limit.OUTAGE) & (cells.part == row.part) & (limited.is_reverse == row.reverse)
+        way = _way_of_outage(row)
+        times[way] = times[way].union(Spans.of(cells.begin[mine], cells.end[mine]))
     for row in [each for each in rows if each.share >= SMALL] or rows:
-        way = f"from {way_in_words(reverse=row.reverse != (row.part is LimitSubtype.ACKS))}"
-        way = "in both directions" if row.part is LimitSubtype.BOTH else way
-        many = len(stretches(limited.side(reverse=row.reverse), row.limit, row.part)[0])
-        seconds, times = ways.get(way, (0.0, 0))
-        ways[way] = seconds + row.seconds, times + many
-        spans.setdefault(way, outage_span(limited.side(reverse=row.reverse)))
+        way = _way_of_outage(row)
+        ways[way] = ways.get(way, (0.0, 0))[0] + row.seconds, len(times[way].begin)
+        spans.setdefault(way, outage_span(limited.side(reverse=row.reverse), times[way]))
     most_first = sorted(ways.items(), key=lambda item: -item[1][0])
     clauses = [
         f"for {lasted(took)} {way}{f', {many:,} times' if many > 1 else ''}{spans[way]}"
         for way, (took, many) in most_first
     ]
     return f"nothing arrived {', and '.join(clauses)}"
+
+
+def _way_of_outage(row: LimitShare) -> str:
+    """Return the direction in which nothing arrived, in words."""
+    if row.part is LimitSubtype.BOTH:
+        return "in both directions"
+    return f"from {way_in_words(reverse=row.reverse != (row.part is LimitSubtype.ACKS))}"
 
 
 def _of_end(noun: str, words: str) -> str:

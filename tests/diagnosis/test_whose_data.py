@@ -7,15 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.finding import Finding
 from multitracer.diagnosis.group_sentence import _apart, _noun_of_all, headline_of_group
+from multitracer.diagnosis.limits.gaps import outages
 from multitracer.diagnosis.limits.group import ConnectionGroup, GroupConnection, group_of
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, LimitSubtype
+from multitracer.diagnosis.limits.partition import Cells
 from multitracer.diagnosis.sentence import _helps_of_others, _if_lost, _of_outages, facts_here, facts_of
 from multitracer.recording.read import read
+from multitracer.units import NS_PER_S
 from tests.analysis.pcap_file import write_pcap
 from tests.diagnosis.exchange import Exchange
 
@@ -103,6 +107,31 @@ def test_an_outage_of_acks_is_one_of_the_other_direction(tmp_path: Path) -> None
         "nothing arrived for 6.0 s from server to client, and for 3.0 s in both directions, and for 1.0 s from client "
         "to server"
     )
+
+
+def test_an_outage_in_which_the_data_of_both_ends_waited_is_one(tmp_path: Path) -> None:
+    """First the answer was lost, then the next request: nothing arrived in between."""
+    both = int(LimitSubtype.BOTH)
+    limited = _limited(
+        tmp_path, _row(Limit.OUTAGE, 0.4, LimitSubtype.BOTH), _row(Limit.OUTAGE, 0.4, LimitSubtype.BOTH, reverse=True)
+    )
+    edges = limited.begin_ns + np.array([0, 4, 5, 8]) * NS_PER_S
+    cells = Cells(edges[:-1], edges[1:], np.full(3, Limit.OUTAGE), np.full(3, both), np.array([False, True, False]))
+    joined = replace(limited, cells=cells, theirs=np.array([False, False, True]))
+    vars(joined)["shares"] = limited.shares
+    assert _of_outages(joined) == "nothing arrived for 8.0 s in both directions, from 0.0 s to 8.0 s"
+
+
+def test_lost_data_and_lost_acks_of_one_time_are_one_outage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    seen = _limited(tmp_path).seen
+    assert seen is not None
+    begin, part = seen.opened_ns, int(LimitSubtype.ACKS)
+    holes = [(begin, begin + 50, begin + 20, 0), (begin + 10, begin + 40, begin + 30, part)]
+    holes.append((begin + 45, begin + 60, 0, part))
+    monkeypatch.setattr("multitracer.diagnosis.limits.gaps._at_sender", lambda _: holes)
+    found = outages(seen).spans
+    assert (found.begin - begin).tolist() == [0, 50]
+    assert (found.end - begin).tolist() == [50, 60]
 
 
 def test_each_end_that_is_named_beside_the_largest_limit_has_its_remedy(tmp_path: Path) -> None:

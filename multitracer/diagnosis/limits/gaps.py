@@ -364,7 +364,11 @@ class FailedRetransmissionGaps(NamedTuple):
 def outages(seen: Observed) -> FailedRetransmissionGaps:
     """Return the intervals without arrivals in which a retransmission was lost too, in order of time."""
     holes = _at_receiver(seen) if seen.view is Viewpoint.RECEIVER else _at_sender(seen)
-    rows = [each for each in holes if each[1] > each[0] and each[0] >= seen.opened_ns]
+    rows: list[tuple[int, int, int, int]] = []
+    for since, end, certain, part in sorted(holes):  # lost data and lost ACKs of one time are one outage
+        begin = max(since, rows[-1][1]) if rows else since
+        if end > begin >= seen.opened_ns:
+            rows.append((begin, end, max(certain, begin), part))
     columns = [np.array([row[i] for row in rows], dtype=np.int64) for i in range(4)]
     needless = seen.sends.by_timer & ~seen.sends.needed
     is_late = needless.any() and seen.view is not Viewpoint.RECEIVER
