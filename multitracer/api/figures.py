@@ -8,8 +8,8 @@ from multitracer.analysis.transports import transports_of
 from multitracer.api.kept import Kept
 from multitracer.errors import InputError
 from multitracer.figures.delivered import delivered_figure, rates_figure
+from multitracer.figures.drive_figure import epochs_figure
 from multitracer.figures.environment import overlay, panels
-from multitracer.figures.epochs import epochs_figure
 from multitracer.figures.rtt_size import cdf_figure, rtt_size_figure
 from multitracer.figures.stacked import OFFSET_BYTES, StackedView, stacked
 from multitracer.figures.time_sequence import connection_figure

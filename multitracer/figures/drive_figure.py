@@ -1,4 +1,4 @@
-"""The figure of a recording without packets: radio and route, over time or over distance.
+"""Figures of a drive: radio and route over time or distance, for a recording without packets; and around handovers.
 
 Over distance, a point is drawn at the position of the vehicle at the time of the point (`Route.at`). Points
 with an unknown position are not drawn: lines are interrupted there, and the axis title gives their number.
@@ -15,7 +15,8 @@ from multitracer.errors import InputError
 from multitracer.figures.environment import radio_context_panels
 from multitracer.figures.palette import LOOKS
 from multitracer.figures.series import BREAK, thin
-from multitracer.figures.stack import SharedAxis, figure
+from multitracer.figures.sheet import SheetPanel, sheet
+from multitracer.figures.stack import SharedAxis, figure, plain
 from multitracer.figures.stacked import WHOLE, StackedView, chosen_panels
 from multitracer.figures.time_sequence import cut
 from multitracer.words import count
@@ -26,16 +27,18 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from multitracer.analysis.mobility.route import Route
-    from multitracer.figures.palette import ThemeName
+    from multitracer.figures.palette import Props, ThemeName
     from multitracer.figures.series import Series
     from multitracer.figures.stack import Panel
     from multitracer.recording.radio_context import RadioContext
-    from multitracer.tables import Array, Times
+    from multitracer.tables import Array, Table, Times
 
 TIME_TITLE = "seconds from the first reading"
 _PANEL_PX = 190
 """Height in pixels of a panel whose `share` is 1."""
 _MIN_PX = 320
+_EPOCHS_PX, _COUNT_PX = 340, 90
+_BAND_OPACITY = 0.22
 
 
 def drive_panels(radio_context: RadioContext, view: StackedView = WHOLE) -> list[Panel]:
@@ -232,3 +235,67 @@ class _Chunks:
         both = np.column_stack([np.maximum(begin[pair], self._begin[chunk]), np.minimum(end[pair], self._end[chunk])])
         value = np.tile([1, 0], len(both)).astype(np.int64)
         return replace(series, time_ns=self._ticks(both.ravel()), value=value)
+
+
+# A quantity around handovers: mean and median by time since the handover.
+
+
+def epochs_figure(epochs: Table, *, title: str, unit: str, theme: ThemeName = "light") -> go.Figure:
+    """Return the figure: the quantity in the upper panel, the number of handovers in each bin in the lower.
+
+    Parameters
+    ----------
+    epochs : Table
+        EPOCHS.
+    title, unit : str
+        Name and unit of the quantity.
+    theme : "light" or "dark"
+    """
+    facts = epochs.provenance
+    left = sum(facts["left_out"].values())
+    more = f"{facts['handovers']} handovers; shaded: 95 % of the mean (bootstrap over handovers)"
+    more += f"; {left} left out, their time is not known to {facts['certain_s']:g} s" if left else ""
+    known = np.isfinite(epochs["mean"]).any()
+    x = {"title": {"text": "seconds since the handover", "standoff": 6}, "zeroline": True}
+    y = {"title": {"text": unit}, "tickformat": "~s", "rangemode": "tozero"}
+    empty = "" if known else "No handover has a value of this quantity near it."
+    cells = [
+        SheetPanel(f"{plain(title)} around handovers", _EPOCHS_PX, {}, y, empty, shapes=[_instant()], more=more),
+        SheetPanel("Handovers with a value", _COUNT_PX, x, {"rangemode": "tozero", "nticks": 3}, own_x=True),
+    ]
+    traces = [*(_lines(epochs, theme) if known else []), _counts(epochs, theme)]
+    return sheet(cells, traces, theme=theme)
+
+
+def _instant() -> Props:
+    return {"type": "line", "x0": 0, "x1": 0, "xref": "x", "yref": "y domain", "y0": 0, "y1": 1,
+            "line": {"width": 1, "dash": "dot"}}  # fmt: skip
+
+
+def _lines(epochs: Table, theme: ThemeName) -> list[Props]:
+    middle = (epochs["begin_s"] + epochs["end_s"]) / 2
+    mean, median = LOOKS["goodput"].colour(theme), LOOKS["rto"].colour(theme)
+    band = np.isfinite(epochs["mean_low"]) & np.isfinite(epochs["mean_high"])
+    common = {"type": "scatter", "mode": "lines", "xaxis": "x", "yaxis": "y"}
+    edge = common | {"line": {"width": 0}, "showlegend": False, "hoverinfo": "skip"}
+    return [
+        edge | {"x": middle[band], "y": epochs["mean_low"][band]},
+        edge | {"x": middle[band], "y": epochs["mean_high"][band], "fill": "tonexty",
+                "fillcolor": _faint(mean)},
+        common | {"name": "mean", "x": middle, "y": epochs["mean"], "line": {"color": mean, "width": 2}},
+        common | {"name": "median", "x": middle, "y": epochs["median"],
+                  "line": {"color": median, "width": 1.5, "dash": "dash"}},
+    ]  # fmt: skip
+
+
+def _faint(colour: str) -> str:
+    """Return a colour as rgba text with low opacity."""
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{_BAND_OPACITY})"
+
+
+def _counts(epochs: Table, theme: ThemeName) -> Props:
+    middle = (epochs["begin_s"] + epochs["end_s"]) / 2
+    colour = LOOKS["throughput"].colour(theme)
+    return {"type": "bar", "name": "handovers", "x": middle, "y": epochs["n"], "xaxis": "x2", "yaxis": "y2",
+            "marker": {"color": colour}, "showlegend": False}  # fmt: skip

@@ -28,7 +28,7 @@ from parsers._packets.ip import in_capture_order, ipv4, ipv6
 from parsers._packets.layers import PAD_BYTES, UNTAGGED, LayerPackets, PacketCounts, PacketRecords, rows, u16
 from parsers._packets.opening import opened
 from parsers._packets.parts import in_order, numbered, of_kernel, of_segments
-from parsers._packets.sights import Sights
+from parsers._packets.repeats import Sights
 from parsers._packets.steps import STEPS
 from parsers._packets.tcp import segments
 from parsers._packets.tunnels_seen import note_tunnels, tunnels_are_closed
