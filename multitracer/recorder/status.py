@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 
 Record = dict[str, Any]
+_CARRIED = "carried"
+"""Kind of a reading of the look before."""
+_MOST_CARRIED = 1000
+"""Sockets whose last reading is carried; it bounds memory."""
 _SEVERAL = re.compile(r"-(udp|\d+)$")
 """End of the name of a second collector of the same kind: of a second phone, of other packets."""
 
@@ -46,6 +50,8 @@ class Newest:
     """Number of packets recorded so far, for a collector whose log has no record for each packet; else None."""
     place: str | None = None
     """Latitude and longitude in degrees; "" if the source has no position now, None if it tells nothing of it."""
+    carried: list[Record] = field(default_factory=list)
+    """Records that belong before those of the next look, so that a rate is over all of the time between two looks."""
 
 
 def values_of(name: str, records: Sequence[Record]) -> Newest:
@@ -63,11 +69,15 @@ def _numbers(record: Record, **labels: str) -> dict[str, float]:
 def _tcp_info(records: Sequence[Record]) -> Newest:
     newest = Newest(dropped=_last(records, "missed"))
     sockets: dict[object, list[Record]] = {}
+    before = {record.get("cookie"): record for record in records if record.get("kind") == _CARRIED}
     for record in records:
         if record.get("kind") == "reading" and isinstance(record.get("tcp_info"), dict):
-            sockets.setdefault(record.get("cookie"), []).append(record)
+            cookie = record.get("cookie")
+            earlier = [before[cookie]] if cookie in before else []
+            sockets.setdefault(cookie, earlier).append(record)
     if not sockets:
         return newest
+    newest.carried = [readings[-1] | {"kind": _CARRIED} for readings in list(sockets.values())[:_MOST_CARRIED]]
     busiest = max(sockets.values(), key=lambda readings: (max(_moved_bytes(readings)), max(_totals(readings[-1]))))
     info = busiest[-1]["tcp_info"]
     newest.words = f"{count(len(sockets), 'socket')}, busiest to {busiest[-1].get('remote')}"
@@ -373,6 +383,7 @@ class Watcher:
         self._told_ns: dict[str, int] = {}
         self._state_ns = 0
         self._placed_ns = 0
+        self._carried: list[Record] = []
         self._packets = (0, 0)
         self._packets_per_s = 0.0
 
@@ -403,7 +414,9 @@ class Watcher:
             return
         log, notes = self._child.source.logs(self._child.folder, len(self._child.runs) - 1)
         follower = self._notes if notes else self._log
-        newest = values_of(self._child.source.name, list(follower.records(notes or log)))
+        records = [*self._carried, *follower.records(notes or log)]
+        newest = values_of(self._child.source.name, records)
+        self._carried = newest.carried
         line.records_per_s = follower.lines / elapsed_s
         if notes:
             self._count_packets(line, newest.packets, now_ns)
