@@ -8,10 +8,15 @@
 const Timeline = (() => {
   const NARROWEST_S = 1e-6; // finer than any capture's clock
   const MOST_UNDONE = 100;
+  const LATEST = { timeout: 500 }; // ms
   const listeners = { window: [], cursor: [], mark: [] };
   const undone = [];
   let bounds = [0, 1];
   let shown = null;
+  let forgetful = false; // whether the fragment is still to be written
+
+  /* Do something when the browser is idle, at most half a second later. Safari does not say when it is. */
+  const idly = (each) => (window.requestIdleCallback ? requestIdleCallback(each, LATEST) : setTimeout(each));
 
   const send = (what, ...facts) => listeners[what].forEach((each) => each(...facts));
 
@@ -25,7 +30,8 @@ const Timeline = (() => {
 
   function show(next) {
     shown = next;
-    remember();
+    if (!forgetful) idly(remember); // that takes as long as a panel
+    forgetful = true;
     send("window", [...shown]);
   }
 
@@ -57,6 +63,8 @@ const Timeline = (() => {
 
   /* A file cannot always replace its address (a frame without an origin); the view does not depend on it. */
   function remember() {
+    if (!forgetful) return;
+    forgetful = false;
     const isWhole = shown[0] === bounds[0] && shown[1] === bounds[1];
     if (isWhole && !ofFragment()) return; // the address may name a section
     const fragment = isWhole ? "" : `from=${+shown[0].toFixed(9)}&to=${+shown[1].toFixed(9)}`;
@@ -79,6 +87,12 @@ const Timeline = (() => {
     zoom,
     undo,
     depth: () => undone.length,
+    idly,
+    /* The address of the page with this window. */
+    address: () => {
+      remember();
+      return location.href;
+    },
     cursor: (time_s) => send("cursor", time_s),
     mark: (from_s, to_s, words) => send("mark", from_s, to_s, words),
     on_window: (each) => listeners.window.push(each),

@@ -46,7 +46,22 @@ def test_the_window_before_comes_back(browser: Browser, short_page: Path) -> Non
     browser.evaluate("window.report.then((shown) => shown.look(1.1, 1.2))")
     browser.evaluate("Timeline.undo()")
     assert view(browser) == [1.0, 1.5]
-    assert "from=1&to=1.5" in browser.evaluate("location.hash")
+    assert "from=1&to=1.5" in browser.evaluate("Timeline.address()")
+
+
+def test_panels_out_of_sight_follow_a_zoom_when_the_browser_is_idle(browser: Browser, short_page: Path) -> None:
+    browser.resize(390, 300)
+    opened(browser, short_page)
+    last = "[...document.querySelectorAll('.plot canvas')].at(-1)"
+    browser.evaluate("document.querySelector('.plot').scrollIntoView()")
+    browser.wait(f"{last}.getBoundingClientRect().top > innerHeight")
+    browser.evaluate(f"window.before = {last}.toDataURL()")
+    browser.evaluate("window.report.then((shown) => shown.look(1.0, 1.1))")
+    browser.wait(f"{last}.toDataURL() !== before")
+    saved, parts = browser.evaluate(
+        "window.report.then(({plot}) => [plot.picture().height, plot.panels().map(({canvas}) => canvas.height)])"
+    )
+    assert saved == sum(parts), "all panels are in the picture that is saved"
 
 
 def test_a_mark_names_a_stretch_in_the_figure(browser: Browser, short_page: Path) -> None:

@@ -162,7 +162,7 @@ const Figures = (() => {
       next: () => finding(1),
       previous: () => finding(-1),
       help,
-      link: () => copied(location.href),
+      link: () => copied(Timeline.address()),
       trend,
       save,
     };
@@ -209,7 +209,7 @@ const Figures = (() => {
     }
 
     function save() {
-      plot.canvas.toBlob((picture) => {
+      plot.picture().toBlob((picture) => {
         const link = document.createElement("a");
         link.href = URL.createObjectURL(picture);
         link.download = `${figure.filename}.png`;

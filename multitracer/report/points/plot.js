@@ -1,4 +1,7 @@
-/* Panels above each other over one axis, on one canvas: where each lies, its ticks and words, and pointing at it. */
+/* Panels above each other over one axis: where each lies, its ticks and words, and pointing at it.
+
+   Each panel has a canvas. Those in the window are drawn at once, the others when the browser is idle, or when they are
+   scrolled to: of twelve panels a phone shows three. */
 "use strict";
 
 const Plot = (() => {
@@ -18,7 +21,10 @@ const Plot = (() => {
   const DRAG_PX = 4; // a press that moves less is no drag
   const REACH_PX = 24; // how far the pointer may be from a mark that it names
   const MOST_COMPARED = 2000; // points of a series that one place of the pointer looks at
+  const BELOW_PX = 7; // of a panel's canvas, below its scale: half of the lowest value, and marks that stand on it
+  const STEP_PX = 4; // canvases end at multiples of it, which are whole pixels of screens of 1.25 or 1.5 pixels per px
   const DENSEST = 2; // canvas pixels per px: of three, as phones have, a zoom copies 2.2 times as many
+  const isPrinting = () => "print" in document.documentElement.dataset;
   const densityOf = () => Math.min(window.devicePixelRatio || 1, DENSEST);
 
   function text(name, words, style = "") {
@@ -30,7 +36,7 @@ const Plot = (() => {
 
   /* Fill `root` with a canvas for the panels, and words above them; `onZoom` gets a window, or null for all. */
   function mount(root, { hidden, onZoom, onPoint, onPick }) {
-    const canvas = document.createElement("canvas");
+    const sheet = text("div", "", "sheet"); // of the canvases
     const words = text("div", "", "words");
     const brush = text("div", "", "brush");
     const cursor = text("div", "", "cursor");
@@ -38,10 +44,18 @@ const Plot = (() => {
     const marked = text("div", "", "mark"); // one frame for each panel: the words between them stay free
     brush.hidden = cursor.hidden = hover.hidden = marked.hidden = true;
     hover.setAttribute("role", "tooltip");
-    root.replaceChildren(canvas, words, marked, brush, cursor, hover);
+    root.replaceChildren(sheet, words, marked, brush, cursor, hover);
     let figure = null;
     let view = null;
-    let drawn = []; // of each panel: { panel, box, range, parts }
+    let drawn = []; // of each panel: { panel, box, range, parts, canvas, from, to }
+    let shades = []; // of all panels of shades: { panel, colour, isRare, left, width }
+    let late = []; // panels that are still to be drawn
+    let resting = 0; // the wish to draw them when the browser is idle
+    const unseen = new Set(); // canvases outside the window
+    const watcher = new IntersectionObserver((changes) => {
+      for (const { target, isIntersecting } of changes) isIntersecting ? unseen.delete(target) : unseen.add(target);
+      drawLate(({ canvas }) => !unseen.has(canvas));
+    });
     let mark = null;
     let waiting = 0;
     let first = []; // the keys of the panels that stand first
@@ -131,14 +145,33 @@ const Plot = (() => {
       });
     }
 
-    function cleared() {
+    /* Give each panel its canvas, from below the one before. */
+    function spread() {
+      for (const canvas of [...sheet.children].slice(drawn.length)) {
+        watcher.unobserve(canvas);
+        unseen.delete(canvas);
+        canvas.remove();
+      }
+      let from = 0;
+      for (const [i, each] of drawn.entries()) {
+        const end = Math.ceil((each.box.top + each.box.height + BELOW_PX) / STEP_PX) * STEP_PX;
+        const to = i + 1 < drawn.length ? end : size.height;
+        const canvas = sheet.children[i] ?? sheet.appendChild(document.createElement("canvas"));
+        watcher.observe(canvas); // again is no matter
+        [canvas.style.top, canvas.style.height] = [`${from}px`, `${to - from}px`];
+        Object.assign(each, { canvas, from, to });
+        from = to;
+      }
+    }
+
+    function cleared({ canvas, from, to }) {
       const density = densityOf();
-      const [width, height] = [size.width * density, size.height * density].map(Math.round);
+      const [width, height] = [size.width * density, (to - from) * density].map(Math.round);
       if (canvas.width !== width || canvas.height !== height) [canvas.width, canvas.height] = [width, height];
       const pen = canvas.getContext("2d");
-      pen.setTransform(density, 0, 0, density, 0, 0);
+      pen.setTransform(density, 0, 0, density, 0, -from * density);
       pen.fillStyle = colours().paper;
-      pen.fillRect(0, 0, size.width, size.height);
+      pen.fillRect(0, from, size.width, to - from);
       return pen;
     }
 
@@ -148,33 +181,58 @@ const Plot = (() => {
       layout();
       drawWords();
       placeMark();
+      late = [];
       if (!size.width || !size.height) return; // folded away; it is drawn when it opens
-      const pen = cleared();
-      drawShades(pen);
-      for (const each of drawn) drawPanel(pen, each);
-      if (drawn.length) drawTimes(pen, drawn.at(-1).box);
+      spread();
+      shades = drawn.filter(({ panel }) => panel.shades).flatMap(shadesOf);
+      late = [...drawn];
+      drawLate(({ canvas }) => isPrinting() || !unseen.has(canvas));
+      whenIdle();
     }
 
-    /* Behind all panels, the colours of the times that a panel of shades names. */
-    function drawShades(pen) {
-      for (const { panel, box, parts, range } of drawn.filter(({ panel }) => panel.shades)) {
-        const place = PanelPen.placing(box, view, range);
-        for (const one of parts) {
-          pen.fillStyle = colourOf(one.series);
-          for (const [from, to] of PanelPen.shades(one, view)) {
-            const left = Math.max(place.x(from), box.left);
-            const width = Math.max(0, Math.min(place.x(to), box.left + box.width) - left);
-            pen.globalAlpha = 1;
-            pen.fillRect(left, box.top, width, box.height);
-            pen.globalAlpha = one.series.rare ? SHADE_ALPHA : 0;
-            for (const below of drawn) if (below.panel !== panel) pen.fillRect(left, below.box.top, width, below.box.height);
-          }
-        }
+    function whenIdle() {
+      if (!late.length || resting) return;
+      resting = Timeline.idly(() => {
+        resting = 0;
+        drawLate((each) => each === late[0]);
+        whenIdle();
+      });
+    }
+
+    /* Draw those of the panels that are still to be drawn for which `isChosen` holds. */
+    function drawLate(isChosen) {
+      const chosen = late.filter(isChosen);
+      late = late.filter((each) => !chosen.includes(each));
+      for (const each of chosen) drawPanel(cleared(each), each);
+    }
+
+    /* The colours of the times that a panel of shades names. */
+    function shadesOf({ panel, box, parts, range }) {
+      const place = PanelPen.placing(box, view, range);
+      return parts.flatMap((one) =>
+        PanelPen.shades(one, view).map(([from, to]) => {
+          const left = Math.max(place.x(from), box.left);
+          const width = Math.max(0, Math.min(place.x(to), box.left + box.width) - left);
+          return { panel, colour: colourOf(one.series), isRare: one.series.rare, left, width };
+        }),
+      );
+    }
+
+    /* In its own panel a shade is full; behind the others rare ones are faint. */
+    function drawShades(pen, of, { top, height }) {
+      for (const { panel, colour, isRare, left, width } of shades) {
+        if (of !== panel && !isRare) continue;
+        pen.fillStyle = colour;
+        pen.globalAlpha = of === panel ? 1 : SHADE_ALPHA;
+        pen.fillRect(left, top, width, height);
       }
       pen.globalAlpha = 1;
     }
 
-    function drawPanel(pen, { panel, box, range, parts }) {
+    function drawPanel(pen, each) {
+      const { panel, box, range, parts } = each;
+      drawShades(pen, panel, box);
+      if (each === drawn.at(-1)) drawTimes(pen, box);
       if (panel.shades) return;
       const density = densityOf();
       if (parts.length) drawAxes(pen, panel, box, range);
@@ -343,18 +401,30 @@ const Plot = (() => {
       hover.style.right = x < size.width / 2 ? "" : `${size.width - x + 10}px`;
     }
 
+    /* All panels as one canvas. */
+    function picture() {
+      if (!size) paint();
+      drawLate(() => true);
+      const density = densityOf();
+      const whole = document.createElement("canvas");
+      [whole.width, whole.height] = [size.width * density, size.height * density].map(Math.round);
+      const pen = whole.getContext("2d");
+      for (const { canvas, from } of drawn) pen.drawImage(canvas, 0, Math.round(from * density));
+      return whole;
+    }
+
     const placeOf = (event) => {
-      const box = canvas.getBoundingClientRect();
+      const box = sheet.getBoundingClientRect();
       return [event.clientX - box.left, event.clientY - box.top];
     };
 
     let pressed = null;
-    canvas.addEventListener("pointerdown", (event) => {
+    sheet.addEventListener("pointerdown", (event) => {
       if (event.button !== 0 || event.pointerType === "touch") return;
       pressed = placeOf(event);
-      canvas.setPointerCapture?.(event.pointerId);
+      sheet.setPointerCapture?.(event.pointerId);
     });
-    canvas.addEventListener("pointermove", (event) => {
+    sheet.addEventListener("pointermove", (event) => {
       if (!view) return;
       const [x, y] = placeOf(event);
       if (pressed) return drawBrush(x);
@@ -362,7 +432,7 @@ const Plot = (() => {
       onPoint(x >= box.left && x <= box.left + box.width ? seconds(x) : null);
       return name(nearest(x, y));
     });
-    canvas.addEventListener("pointerup", (event) => {
+    sheet.addEventListener("pointerup", (event) => {
       const [from, to] = [pressed?.[0] ?? NaN, placeOf(event)[0]].sort((a, b) => a - b);
       pressed = null;
       brush.hidden = true;
@@ -370,13 +440,13 @@ const Plot = (() => {
       if (to - from < DRAG_PX || Number.isNaN(from)) return;
       onZoom([seconds(Math.max(from, box.left)), seconds(Math.min(to, box.left + box.width))]);
     });
-    canvas.addEventListener("click", (event) => {
+    sheet.addEventListener("click", (event) => {
       const best = nearest(...placeOf(event));
       name(best);
       if (best && event.pointerType !== "touch") onPick(best.series, best.i);
     });
-    canvas.addEventListener("dblclick", () => onZoom(null));
-    canvas.addEventListener("pointerleave", () => {
+    sheet.addEventListener("dblclick", () => onZoom(null));
+    sheet.addEventListener("pointerleave", () => {
       name(null);
       onPoint(null);
     });
@@ -393,7 +463,7 @@ const Plot = (() => {
     }
 
     /* Read the size again, which a browser can only tell after it laid out the page. */
-    const measured = () => (size = null);
+    const measured = () => ([size, late] = [null, []]);
     new ResizeObserver(() => soon(measured())).observe(root);
     document.addEventListener("themechange", () => figure && view && paint(measured()));
     NARROW.addEventListener("change", soon);
@@ -423,7 +493,7 @@ const Plot = (() => {
       },
       panels: () => drawn,
       across,
-      canvas,
+      picture,
       paper: () => colours().paper,
     };
   }
