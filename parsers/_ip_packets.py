@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -51,7 +52,8 @@ class UdpDatagram(NamedTuple):
     """Bytes of the payload, by UDP's header; with what is cut off."""
 
 
-_UDP_BYTES = 8  # RFC 768
+_UDP_HEADER = Struct(">HHH2x")  # RFC 768: ports of source and destination, length, checksum
+_UDP_BYTES = _UDP_HEADER.size
 
 
 def udp_datagram(packet: IpPacket) -> UdpDatagram | None:
@@ -67,7 +69,7 @@ def udp_datagram(packet: IpPacket) -> UdpDatagram | None:
         return None
     if len(data) < at + _UDP_BYTES:
         return None
-    source, destination, length = (int.from_bytes(data[i : i + 2], "big") for i in (at, at + 2, at + 4))
+    source, destination, length = _UDP_HEADER.unpack_from(data, at)
     payload = data[at + _UDP_BYTES : min(end, len(data)) if end > at else len(data)]
     return UdpDatagram((source, destination), payload, max(length - _UDP_BYTES, 0))
 

@@ -49,12 +49,12 @@ class Gsmtap(NamedTuple):
     payload: bytes
 
 
-@functools.lru_cache(maxsize=64)
 def _ip_udp(length: int, uplink: bool) -> bytes:
     source, target = (_MOBILE, _FIXED) if uplink else (_FIXED, _MOBILE)
     return ip_udp_header(length, source=(source, PORT), target=(target, PORT))
 
 
+@functools.lru_cache(maxsize=1024)
 def ip_udp_header(length: int, *, source: tuple[bytes, int], target: tuple[bytes, int]) -> bytes:
     """Return an IPv4 and UDP header for `length` octets of payload, UDP without checksum (RFC 768).
 

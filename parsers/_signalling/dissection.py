@@ -268,7 +268,9 @@ class DissectedMessage(NamedTuple):
 
     def integers(self, name: str) -> list[int]:
         """Return the values of a field, in their order in the message; empty if the field is absent."""
-        texts = self.values.get(name, "").split(",")
+        if name not in self.values:
+            return []
+        texts = self.values[name].split(",")
         return [number for each in texts if each and (number := integer(each, 0)) != BEYOND]
 
     def first(self, name: str) -> int | None:

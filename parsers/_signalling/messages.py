@@ -106,7 +106,9 @@ def _rrc_name(dissected: DissectedMessage, rat: str) -> str:
     """Return the name of the RRC message in a packet; of nested messages, the outermost."""
     column = _CONTAINED[rat]
     extended = f"{column}_extended" if f"{column}_extension" in dissected.values else ""
-    text = dissected.values.get(extended) or dissected.values.get(column, "")
+    text = dissected.values.get(extended) or dissected.values.get(column)
+    if not text:
+        return ""
     plain = [_VERSION.sub("", each) for each in text.split(",") if each and not each.startswith("spare")]
     different = list(dict.fromkeys(plain))
     if len(different) > 1:  # tshark's order depends on its version; its summary begins with the outermost
@@ -146,7 +148,6 @@ def _transaction(dissected: DissectedMessage, rat: str) -> int:
 
 def _nas(dissected: DissectedMessage, rat: str) -> Iterator[Named]:
     values = dissected.values
-    cause = _word(values.get("nas_cause"))
     layers = (
         ("nas", "LTE", "emm"),
         ("nas", "LTE", "esm"),
@@ -159,10 +160,12 @@ def _nas(dissected: DissectedMessage, rat: str) -> Iterator[Named]:
     )
     count = 0
     for layer, technology, column in layers:
-        for name in filter(None, values.get(column, "").split(",")):
+        if column not in values:  # most of them are absent
+            continue
+        for name in filter(None, values[column].split(",")):
             count += 1
-            of_it = cause if layer == "nas" else _word(values.get("rrc_cause")) if layer == "rr" else ""
-            yield Named(technology, layer, _word(name), of_it, NA, 0, contained=False)
+            cause = {"nas": values.get("nas_cause"), "rr": values.get("rrc_cause")}.get(layer)
+            yield Named(technology, layer, _word(name), _word(cause), NA, 0, contained=False)
     info = values.get("info", "")
     if not count and info.rpartition(", ")[2].startswith(_WITHOUT_TYPE):
         yield Named(rat, "nas", _WITHOUT_TYPE, "", NA, 0, contained=False)
