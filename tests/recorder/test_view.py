@@ -178,3 +178,12 @@ def test_two_steps_of_the_clock_between_two_looks_are_both_told() -> None:
     steps = [{"synchronized": 0, "event": "step", "step_ns": step_s * S} for step_s in (37, -2)]
     told = "the clock was stepped by +37.000 s; the clock was stepped by -2.000 s"
     assert values_of("host_clock", steps).alert == told
+
+
+def test_phone_that_gives_no_packets_is_an_alert_and_one_that_does_says_how() -> None:
+    unable = {"kind": "unable", "says": "no packets of this phone are recorded"}
+    newest = values_of("android-packets-2", [{"kind": "phone", "serial": "x", "packets": ""}, unable])
+    assert (newest.alert, newest.gap) == (unable["says"], unable["says"])
+    records = [{"kind": "missed", "why": "unplugged"}, {"kind": "phone", "serial": "x", "packets": "tcpdump"}]
+    newest = values_of("android-packets", records)
+    assert (newest.words, newest.gap, newest.alert) == ("x tcpdump", "", "")
