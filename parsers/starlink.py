@@ -14,7 +14,6 @@ collectors/starlink.py; starlink-grpc-tools (README.md, starlink_grpc.py) for th
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from datetime import UTC, datetime
@@ -26,7 +25,7 @@ from multitracer.schemas.radio import DISH, DISH_OUTAGES
 from multitracer.units import NS_PER_S
 from parsers._format import Format, Match
 from parsers._text.collector_log import CollectorLog, Sparse, header_of, is_time
-from parsers._text.lines import LogLines, date_line
+from parsers._text.lines import LogLines, date_line, names_in
 from parsers._text.times import EARLIEST_NS, decimal_of, ns_since_1970, parsed_json
 from parsers._text.times import LATEST_NS as LATEST_DATE_NS
 
@@ -173,12 +172,18 @@ class _Log(CollectorLog):
 
 
 def _of_csv(head: str, lines: LogLines, path: str) -> dict[str, Table]:
-    names, rows = next(csv.reader([head])), _Rows(lines)
+    """Return the tables of a CSV log; `head` is its first line.
+
+    Raises
+    ------
+    FormatError
+        If that names no columns.
+    """
+    names, rows = names_in(head, ","), _Rows(lines)
+    if not names:
+        raise FormatError(path, "the first line does not name the columns", line=1)
     for text in lines:
-        try:
-            cells = next(csv.reader([text]), [])
-        except csv.Error:
-            cells = []
+        cells = names_in(text, ",")
         if not cells or cells == names:  # the header is printed anew by each start with -H
             continue
         time_ns = _time_of(cells[0])

@@ -136,6 +136,11 @@ def test_json_without_an_answer_is_one_sentence(text: str) -> None:
         tables(f"{{{text}}}\n")
 
 
+def test_carriage_return_in_the_header_is_one_sentence() -> None:
+    with pytest.raises(FormatError, match="does not name the columns"):
+        tables(BULK.replace("utc,pop", "utc,\r,pop"))
+
+
 @examples(20)
 @given(data=damaged((STATUS + BULK).encode()))
 def test_damaged_csv_gives_tables_or_an_error(data: bytes) -> None:
