@@ -3,6 +3,8 @@
 A capture away from the sender shows a segment that fills a hole: a repair of a loss, or the first transmission, which
 came late. It is the first transmission if it left before a segment that was captured before it. A sender's timestamps
 never decrease (RFC 7323, section 5.4), and most senders number the packets of a connection in the IPv4 identification.
+After
+a longer time than a round trip, a number that is lower is no proof: the sender has repaired the hole by then.
 Where neither of both tells, a segment that comes sooner after the hole than the shortest round trip is no repair,
 because the sender cannot know of the hole yet.
 """
@@ -28,6 +30,11 @@ _MOST_APART = 1 << 12
 _SOONEST = 0.8
 """Minimum part of the shortest round trip between the first segment behind a hole and its repair: a round trip varies.
 Not measured."""
+
+
+_LATEST = 1.3
+"""From so many shortest round trips on, what fills a hole is a repair, unless timestamps show otherwise: a sender knows
+of the hole then. As `ROUND` in `multitracer.diagnosis.limits.gaps`."""
 
 
 class Overtaken(NamedTuple):
@@ -83,12 +90,13 @@ def overtaken(segments: Table, sent: Array, shortest_ns: int) -> Overtaken:
     before = np.minimum(np.searchsorted(reach, segments["seq_bytes"][sent[late]], side="right"), late - 1)
     stamps, numbers = _stamps(segments, sent), _numbers(segments, sent)
     earlier, later = _left_before(stamps, late)
+    waited_ns = segments["time_ns"][sent[late]] - segments["time_ns"][sent[before]]
     if numbers is not None:
         near = np.abs(numbers[late] - np.maximum.accumulate(numbers)[late - 1]) < _MOST_APART
         by_number = _left_before(numbers, late)
+        near &= (waited_ns < _LATEST * shortest_ns) | (shortest_ns == 0)
         undecided = ~earlier & ~later & near
         earlier, later = earlier | undecided & by_number[0], later | undecided & by_number[1]
-    waited_ns = segments["time_ns"][sent[late]] - segments["time_ns"][sent[before]]
     earlier |= ~later & (waited_ns < _SOONEST * shortest_ns)
     return Overtaken(sent[late][earlier], sent[before][earlier])
 

@@ -12,6 +12,7 @@ from multitracer.analysis.two_points import PacketOutcome
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause
 from multitracer.captured import CaptureMark
 from multitracer.diagnosis.finding import Finding, rows
+from multitracer.diagnosis.limits.gaps import ROUND
 from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA
 
@@ -97,7 +98,8 @@ def _by_reports(diagnosis: Diagnosis, needless: Array) -> Array:
     """Return the rows of segments that a SACK block had skipped and that were acknowledged later.
 
     They were overtaken, not lost. Segments that were sent again needlessly (`needless`) because of such SACKs
-    are included. Without SACK there are none, because a sender may send more again than was requested.
+    are included. A hole that was open for longer than a round trip was repaired by a retransmission that the
+    capture lacks. Without SACK there are none, because a sender may send more again than was requested.
     """
     transfer = diagnosis.transfer
     if not len(transfer.sacks):
@@ -108,11 +110,16 @@ def _by_reports(diagnosis: Diagnosis, needless: Array) -> Array:
     mine = (table["reverse"][sacks["row"]] != transfer.reverse) & ~sacks["dsack"]
     row = sacks["row"][mine]
     behind = sacks["left_bytes"][mine] > table["ack_bytes"][row]
-    edge = np.unique(table["ack_bytes"][row[behind]])
-    edge = edge[edge < table["ack_bytes"][transfer.acks].max(initial=0)]
+    edge, first = np.unique(table["ack_bytes"][row[behind]], return_index=True)
+    acked, time_ns = np.maximum.accumulate(table["ack_bytes"][transfer.acks]), table["time_ns"]
+    open_ns, filled = time_ns[row[behind][first]], np.searchsorted(acked, edge, side="right")
+    closed_ns = np.append(time_ns[transfer.acks], np.iinfo(np.int64).max)[filled]
+    seen = diagnosis.limited.seen
+    longest_ns = np.inf if seen is None or not seen.floor_ns else ROUND * seen.floor_ns
+    edge = edge[(filled < len(acked)) & (closed_ns - open_ns < longest_ns)]  # else it was sent again, unseen
     again = transfer.verdicts["row"]
     begins, ends = np.sort(table["seq_bytes"][again]), np.sort(table["end_bytes"][again])
     resent = np.searchsorted(begins, edge, side="right") > np.searchsorted(ends, edge, side="right")
     begin, first = np.unique(table["seq_bytes"][transfer.data], return_index=True)
-    filled = transfer.data[first[np.isin(begin, edge[~resent])]]
-    return np.union1d(filled, needless)
+    late = transfer.data[first[np.isin(begin, edge[~resent])]]
+    return np.union1d(late, needless)

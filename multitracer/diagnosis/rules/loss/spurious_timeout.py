@@ -9,9 +9,11 @@ import numpy as np
 from multitracer.analysis.group import has
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause, VerdictEvidence
 from multitracer.captured import Flag
+from multitracer.diagnosis.clauses import lasted
 from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.tables import NA
+from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,8 +66,25 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
             f"A timer of TCP expired {diagnosis.at_s(began_ns):.1f} s into the transfer though "
             f"the data had arrived; {payload:,} bytes were sent again needlessly{shown}."
         )
+        small_s = 0.0 if diagnosis.is_link_logged else _small_window_s(diagnosis, ended_ns, drained_ns)
+        if small_s >= _MIN_S:
+            sentence += f" It made the window small, which was the limit for at most {lasted(small_s)} after it."
         evidence = rows("sender", [row, *([answer] if answer != NA else [])])
-        yield Finding(KIND, began_ns, ended_ns, cost_s, payload, evidence, sentence)
+        yield Finding(KIND, began_ns, ended_ns, cost_s + small_s, payload, evidence, sentence)
+
+
+_MIN_S = 0.05  # less is 0.0 s
+_AFTER_ROUNDS, _AFTER_NS = 10, NS_PER_S
+"""Round trips, and at least ns, after a needless timeout for which a small window counts as its effect: slow start
+needs fewer for a window of 1,000 segments. Not measured."""
+
+
+def _small_window_s(diagnosis: Diagnosis, begin_ns: int, end_ns: int | None) -> float:
+    """Return the time after a needless timeout in which the window was the limit that it reduced, in seconds."""
+    seen = diagnosis.limited.seen
+    after_ns = begin_ns + max(_AFTER_ROUNDS * (0 if seen is None else seen.floor_ns), _AFTER_NS)
+    until_ns = after_ns if end_ns is None else min(after_ns, max(end_ns, begin_ns))
+    return diagnosis.limited_s(Limit.SLOW_START, Limit.CONGESTION_WINDOW, begin_ns=begin_ns, end_ns=until_ns)
 
 
 def _cost_s(diagnosis: Diagnosis, resent: Array, begin_ns: int, end_ns: int | None) -> float:
