@@ -12,18 +12,18 @@ from multitracer.diagnosis.held import idle_gaps_s, window_varies, writes_in_wor
 from multitracer.diagnosis.limits.at_sender import opening
 from multitracer.diagnosis.limits.limited import is_asked_in_vain, shown_s, stretches
 from multitracer.diagnosis.limits.names import JOINED, ONE_END, Confidence, Limit, LimitSubtype, Viewpoint
+from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.limits.windows import is_read_late
 from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets
 from multitracer.units import NS_PER_S
-from multitracer.words import about, count, duration, rate
+from multitracer.words import about, count, duration, percent, rate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from multitracer.diagnosis.finding import Finding
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.names import LimitShare
-    from multitracer.diagnosis.limits.spans import Spans
     from multitracer.endpoints import Endpoints
     from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
@@ -264,6 +264,42 @@ def lasted(seconds: float, digits: int = 1) -> str:
     if seconds < _TINY_S:
         return duration(float(f"{seconds:.2g}") * NS_PER_S)
     return f"{np.format_float_positional(seconds, 2, fractional=False, trim='-')} s"
+
+
+BLACK_HOLE = "a path MTU black hole"
+
+
+def black_hole(limited: Limited, findings: Sequence[Finding]) -> Finding | None:
+    """Return the finding of a path MTU black hole that most of the outages are; None if they are not."""
+    begin, end = stretches(limited, Limit.OUTAGE)
+    holes = [each for each in findings if each.kind == "path-mtu-black-hole"]
+    spans = Spans.of(*(np.array([getattr(each, edge) for each in holes], np.int64) for edge in ("begin_ns", "end_ns")))
+    return holes[0] if holes and 2 * spans.overlap_ns(begin, end).sum() > (end - begin).sum() else None
+
+
+def vanished(hole: Finding) -> str:
+    """Return what a path MTU black hole did."""
+    return f"segments of {hole.numbers['vanished_bytes']:,.0f} bytes vanished, and smaller packets passed,"
+
+
+_LARGE = 0.15
+"""Minimum share of T with which a subtype of the largest limit is named. Not measured."""
+_DID = {
+    LimitSubtype.HOST: "data waited in the sender's own interface",
+    LimitSubtype.ACKS: "ACKs waited in the queue of the other direction",
+    LimitSubtype.ZERO: "the window had no room for one segment",
+}
+"""What subtypes did whose limit is named without them."""
+
+
+def subtypes_in_words(own: list[LimitShare], parts: list[LimitShare]) -> list[str]:
+    """Return sentences on subtypes of the largest limit (`own`) that its sentence, of `parts`, does not name."""
+    named = {row.part for row in parts}
+    shares = {row.part: row for row in own if row.part in _DID and row.part not in named and row.share >= _LARGE}
+    return [
+        f"For {percent(row.share, is_short=True)} {_DID[part]} ({row.confidence.label})."
+        for part, row in shares.items()
+    ]
 
 
 # --- nouns ---

@@ -10,6 +10,7 @@ import numpy as np
 
 from multitracer.analysis.verdicts.words import Necessity
 from multitracer.diagnosis.clauses import (
+    BLACK_HOLE,
     BOTH_PROGRAMS,
     MOSTLY,
     NOUNS,
@@ -17,6 +18,7 @@ from multitracer.diagnosis.clauses import (
     SMALL,
     WORTH_SAYING,
     at_rate,
+    black_hole,
     by_end,
     is_policed,
     lasted,
@@ -25,7 +27,9 @@ from multitracer.diagnosis.clauses import (
     of_all,
     outage_span,
     policed_to,
+    subtypes_in_words,
     tried,
+    vanished,
     waited,
     waits_s,
     way_in_words,
@@ -170,7 +174,7 @@ def headline_of(
         return _headline_unopened(limited, failed, facts)
     changed = next((each for each in findings if each.kind == "rate-change"), None)
     reset = next((each for each in findings if each.kind == "reset-by-peer"), None)
-    hole = _black_hole(limited, findings)
+    hole = black_hole(limited, findings)
     limit = next(iter(by_limit(limited.shares)))
     sums = by_direction(limited.shares, limited.transfer)
     key = next(each for each in sums if each[0] is limit)
@@ -201,7 +205,8 @@ def headline_of(
     gone = {key} | named | {each for each in others if each[0] in of_radio.limits}
     last = [_last_words(limited, gone, hole), "" if reset is None else _ended_by_reset(limited, reset)]
     also = [words for _, words in sorted(rest, key=itemgetter(0), reverse=True)]
-    sentence = " ".join(filter(None, [first, _if_lost(limited, parts), of_radio.more, *also, *last]))
+    more = [] if of_radio.first else subtypes_in_words(own, parts)
+    sentence = " ".join(filter(None, [first, *more, _if_lost(limited, parts), of_radio.more, *also, *last]))
     help_, cause = of_radio.help or distinct_helps(helps), of_radio.cause
     return Headline(limit, capture, share, parts[0].confidence, sentence, help_, cause, parts[0].reverse)
 
@@ -332,24 +337,8 @@ def _last_words(limited: Limited, named: set[tuple[Limit, bool]], hole: Finding 
     seconds = float(limited.seconds[int(others.max(initial=-1)) + 1 :].sum())
     noun, from_s = noun_for(limited, Limit.OUTAGE, reverse=reverse), limited.total_s - seconds
     if hole is not None:
-        return f"{ENDED_IN}{_BLACK_HOLE}: {_vanished(hole)} for {lasted(seconds)}, from {from_s:.1f} s to the end."
+        return f"{ENDED_IN}{BLACK_HOLE}: {vanished(hole)} for {lasted(seconds)}, from {from_s:.1f} s to the end."
     return f"{ENDED_IN}{noun}: nothing arrived for {lasted(seconds)}, from {from_s:.1f} s to the end."
-
-
-_BLACK_HOLE = "a path MTU black hole"
-
-
-def _black_hole(limited: Limited, findings: Sequence[Finding]) -> Finding | None:
-    """Return the finding of a path MTU black hole that most of the outages are; None if they are not."""
-    begin, end = stretches(limited, Limit.OUTAGE)
-    holes = [each for each in findings if each.kind == "path-mtu-black-hole"]
-    spans = Spans.of(*(np.array([getattr(each, edge) for each in holes], np.int64) for edge in ("begin_ns", "end_ns")))
-    return holes[0] if holes and 2 * spans.overlap_ns(begin, end).sum() > (end - begin).sum() else None
-
-
-def _vanished(hole: Finding) -> str:
-    """Return what a path MTU black hole did."""
-    return f"segments of {hole.numbers['vanished_bytes']:,.0f} bytes vanished, and smaller packets passed,"
 
 
 def _ended_by_reset(limited: Limited, reset: Finding) -> str:
@@ -462,7 +451,7 @@ def _first(
     if limit is Limit.OUTAGE and hole is not None:
         side = limited.side(reverse=parts[0].reverse)
         took = lasted(sum(row.seconds for row in parts))
-        return f"{begin} {_BLACK_HOLE}: {_vanished(hole)} for {took}{outage_span(side)} ({basis})."
+        return f"{begin} {BLACK_HOLE}: {vanished(hole)} for {took}{outage_span(side)} ({basis})."
     nouns = [noun_for(limited, limit, row.part, reverse=row.reverse) for row in parts]
     if not parts[0].part and _main_part(limited, parts[0]) is LimitSubtype.ACKS:
         nouns = [f"{nouns[0]}, more in the direction of the ACKs"]
@@ -570,10 +559,13 @@ def _also(
     if limit is Limit.UNKNOWN:
         return [(share, f"For {percent(share, is_short=True)} the limit is unknown: {side.reason}.")]
     policed = limit is Limit.LINK and is_policed(side)
-    noun = "the policer" if policed else noun_for(limited, limit, reverse=rows[0].reverse)
+    part = LimitSubtype.NONE
+    if limit is Limit.LINK:
+        part = _main_part(limited, rows[0]._replace(part=part))
+    noun = "the policer" if policed else noun_for(limited, limit, part, reverse=rows[0].reverse)
     because = tried(side) if limit is Limit.HANDSHAKE else ""
     because = outage_span(side) if limit is Limit.OUTAGE else because
-    noun = _BLACK_HOLE if limit is Limit.OUTAGE and hole is not None else noun
+    noun = BLACK_HOLE if limit is Limit.OUTAGE and hole is not None else noun
     noun += _or_else(side, max(rows, key=lambda row: row.seconds))
     return [(share, was_limit(noun, share, rows, because))]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.diagnosis.account.uses import Use
-from multitracer.diagnosis.diagnose import channel_use, diagnose, headline
+from multitracer.diagnosis.diagnose import channel_use, diagnose, explain, headline
 from multitracer.diagnosis.limits.names import Confidence, Limit, Viewpoint
 from multitracer.diagnosis.sentence import rows_in_words
 from multitracer.recording.read import read
@@ -102,6 +102,17 @@ def test_an_outage_of_large_segments_alone_is_a_black_hole(name: str, words: str
     found = explained(RECORDINGS / name / "session")
     assert words in headline(found)
     assert "outage" not in headline(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("2042675-own-bursts", "The sender's own interface was the limit for 24 % (measured)."),
+        ("3000020-posts-read-slowly", "For 34 % the window had no room for one segment (measured)."),
+    ],
+)
+def test_each_large_subtype_is_named(name: str, words: str) -> None:
+    assert words in headline(explain(read(RECORDINGS / name / "session")))
 
 
 def test_the_headline_names_the_kind_that_cost_most_in_all() -> None:
