@@ -77,7 +77,7 @@ class Busy(NamedTuple):
     by_bucket: Spans
     """The part of `spans` in which nearly all tokens of a policer were used."""
     rate: Rates | None
-    room: Spans | None = None
+    idle: Spans | None = None
     """In a receiver's capture: when something shows that the link had room. None elsewhere: a sender knows its window.
     """
 
@@ -86,7 +86,7 @@ class Busy(NamedTuple):
         if not refuted.total_ns:
             return self
         spans, by_queue = self.spans.without(refuted), self.by_queue.without(refuted)
-        return Busy(spans, by_queue, self.by_bucket, self.rate if spans.total_ns else None, self.room)
+        return Busy(spans, by_queue, self.by_bucket, self.rate if spans.total_ns else None, self.idle)
 
     def behind(self, host: Spans, seen: Observed) -> Busy:
         """Return the intervals with those in which a queue of the sender's own host held data."""
@@ -94,7 +94,7 @@ class Busy(NamedTuple):
             return self
         spans = self.spans.union(host)
         rate = _rates(seen, spans, seen.floor_ns, seen.floor_ns)
-        return Busy(spans, self.by_queue.union(host), self.by_bucket, rate, self.room)
+        return Busy(spans, self.by_queue.union(host), self.by_bucket, rate, self.idle)
 
 
 class AnswerDelivery(NamedTuple):
@@ -148,7 +148,7 @@ def busy(seen: Observed) -> Busy:
     if not policed.total_ns:
         return link
     spans = link.spans.union(policed)
-    return Busy(spans, link.by_queue, policed, _rates(seen, spans, seen.floor_ns, 0), link.room)
+    return Busy(spans, link.by_queue, policed, _rates(seen, spans, seen.floor_ns, 0), link.idle)
 
 
 def _busy(seen: Observed) -> Busy:
@@ -156,7 +156,7 @@ def _busy(seen: Observed) -> Busy:
     rate = delivery.rate
     if not len(seen.delays.time_ns):
         even = _clipped(steady_arrivals(seen), seen).without(full_window(seen).spans)
-        return Busy(even, Spans.none(), Spans.none(), _rates(seen, even, seen.floor_ns, 0), _room(seen, None))
+        return Busy(even, Spans.none(), Spans.none(), _rates(seen, even, seen.floor_ns, 0), _idle_link(seen, None))
     service_ns = seen.mss_bytes / float(np.quantile(rate, _FULL_RATE)) if len(rate) else 0.0
     withheld = _withheld(seen)
     may_wait = not seen.one_way and not seen.answers.lag_ns.any()  # answers, on the way back: their delay is unknown
@@ -173,21 +173,21 @@ def _busy(seen: Observed) -> Busy:
     times, _, rate = delivery
     floor_ns = seen.floor_ns + paths.above_first(times)
     of_answers_ns = seen.floor_ns + paths.above_first(seen.answers.time_ns)
-    shown, room = _rates(seen, queued, of_answers_ns, of_answers_ns), _room(seen, paths)
+    shown, idle = _rates(seen, queued, of_answers_ns, of_answers_ns), _idle_link(seen, paths)
 
     # deliveries that show the rate of the link: it had a queue when the last bytes were served, or all along
     last = queued.which(times - floor_ns)
     proven = (last >= 0) & (rate > 0)
     if not proven.any() or queued.total_ns < _STEADY_ROUNDS * seen.floor_ns:
-        return Busy(queued, queued, Spans.none(), shown, room)
+        return Busy(queued, queued, Spans.none(), shown, idle)
     throughout = proven & (queued.which(delivery.since_ns - floor_ns) == last)
     typical = _typical(times, rate, throughout) if throughout.sum() >= _ENOUGH else None
     typical = _typical(times, rate, proven) if typical is None else typical
     if typical is None:
-        return Busy(queued, queued, Spans.none(), shown, room)
+        return Busy(queued, queued, Spans.none(), shown, idle)
     kept_up = _kept_up(seen, paths, delivery, typical).without(steady.room).without(withheld)
     spans = _clipped(queued.union(kept_up), seen)
-    return Busy(spans, queued, Spans.none(), shown, room)
+    return Busy(spans, queued, Spans.none(), shown, idle)
 
 
 def _kept_up(seen: Observed, paths: Paths, delivery: AnswerDelivery, typical: Array) -> Spans:
@@ -352,7 +352,7 @@ where another was, 0.32 and more."""
 _IDLE_PART = 0.25  # of a round trip, without arrivals, that shows room if nothing else does. Not measured
 
 
-def _room(seen: Observed, paths: Paths | None) -> Spans | None:
+def _idle_link(seen: Observed, paths: Paths | None) -> Spans | None:
     """Return the intervals in which a receiver's capture shows that the link had room; None if it could not show any.
 
     No queue stands while the least delay of each round trip is near that of the path. Where no delay is known, the
@@ -361,7 +361,7 @@ def _room(seen: Observed, paths: Paths | None) -> Spans | None:
     """
     if seen.view is not Viewpoint.RECEIVER or not seen.floor_ns or seen.end_ns <= seen.opened_ns:
         return None
-    if (paths is None or seen.coarse) and (by_repairs := _room_by_repairs(seen)) is not None:
+    if (paths is None or seen.coarse) and (by_repairs := _idle_by_repairs(seen)) is not None:
         return by_repairs
     length_ns = max(seen.floor_ns, _STANDING_NS)
     blocks = np.arange(seen.opened_ns, seen.end_ns + length_ns, length_ns)
@@ -378,7 +378,7 @@ def _room(seen: Observed, paths: Paths | None) -> Spans | None:
     return Spans.of(blocks[chosen], blocks[chosen + 1])
 
 
-def _room_by_repairs(seen: Observed) -> Spans | None:
+def _idle_by_repairs(seen: Observed) -> Spans | None:
     """Return the intervals between losses in which the link had room, by the repairs; None without any but the timer's.
 
     The first segment of a loss comes again a round trip after the third one beyond it (RFC 5681); others of that loss

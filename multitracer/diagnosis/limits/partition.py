@@ -133,23 +133,23 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
     cells = Cells(begin, end, limit, part, possible).joined()
     del edges, begin, end, limit, part, possible
     cells = _complete_rounds(cells, seen, shown.cwnd)
-    return _with_room(cells, shown.link.room).joined()
+    return _with_idle_link(cells, shown.link.idle).joined()
 
 
-def _with_room(cells: Cells, room: Spans | None) -> Cells:
+def _with_idle_link(cells: Cells, idle: Spans | None) -> Cells:
     """Return the cells, in which the congestion window is the limit only where the link is known to have had room.
 
     A receiver does not know that window. Where nothing shows that the link had room, it may have been the limit.
     """
     rest = cells.limit == Limit.CONGESTION_WINDOW.value
-    if room is None or not rest.any():
+    if idle is None or not rest.any():
         return cells
     begin, end = cells.begin[0], cells.end[-1]
-    inner = [edge[(edge > begin) & (edge < end)] for edge in room]
+    inner = [edge[(edge > begin) & (edge < end)] for edge in idle]
     edges = distinct(np.concatenate([cells.begin, cells.end[-1:], *inner]))
     of = np.searchsorted(cells.begin, edges[:-1], side="right") - 1
     limit, part, possible = cells.limit[of], cells.part[of], cells.possible[of]
-    full = rest[of] & ~room.holds(edges[:-1])
+    full = rest[of] & ~idle.holds(edges[:-1])
     limit[full], possible[full] = Limit.LINK.value, True
     return Cells(edges[:-1], edges[1:], limit, part, possible)
 
