@@ -9,19 +9,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.protocols.modem import (
-    fibocom,
-    foxconn,
-    huawei,
-    quectel,
-    routers,
-    sierra,
-    simcom,
-    standard,
-    telit,
-    tools,
-    ublox,
-)
+from multitracer.protocols.modem import fibocom, huawei, others, quectel, routers, sierra, standard, telit, tools
 from multitracer.protocols.modem.grammar import (
     LONGEST_LINE,
     AnswerError,
@@ -59,11 +47,11 @@ _LINES: dict[str, Callable[[LineFields], list[Reading]]] = {
     "^MONNC": huawei.monnc,
     "+XMCI": fibocom.xmci,
     "+XCESQ": fibocom.xcesq,
-    "+CPSI": simcom.cpsi,
+    "+CPSI": others.cpsi,
     "#RFSTS": telit.rfsts,
     "#SERVINFO": telit.servinfo,
-    "+RSRP": ublox.rsrp,
-    "+RSRQ": ublox.rsrq,
+    "+RSRP": others.rsrp,
+    "+RSRQ": others.rsrq,
     "*MTBUSY": sierra.mtbusy,
     "*MTLINK": sierra.mtlink,
 }
@@ -73,8 +61,8 @@ _BLOCKS: dict[str, Callable[[Sequence[str]], list[Reading]]] = {
     "!NRINFO": sierra.gstatus,
     "+GTCCINFO": fibocom.gtccinfo,
     "+GTCAINFO": fibocom.gtcainfo,
-    "^DEBUG": foxconn.debug,
-    "+UCGED": ublox.ucged,
+    "^DEBUG": others.debug,
+    "+UCGED": others.ucged,
     "#MONI": telit.moni,
     "+WPRSSI": sierra.wprssi,
     "+WS50": sierra.ws50,
