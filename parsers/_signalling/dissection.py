@@ -183,6 +183,9 @@ COLUMNS = {
             "lte-rrc.establishmentCause",
             "nr-rrc.reestablishmentCause",
             "nr-rrc.establishmentCause",
+            "lte-rrc.resumeCause_r13",
+            "lte-rrc.resumeCause_r15",
+            "nr-rrc.resumeCause",
             "rrc.releaseCause",
             "rrc.cellUpdateCause",
             "rrc.failureCause",
@@ -191,17 +194,11 @@ COLUMNS = {
         )
     ),
     "scg_failure": "lte-rrc.failureType_r15 or lte-rrc.failureType_r12 or nr-rrc.failureType",
-    "nas_cause": " or ".join(
-        (
-            "nas_eps.emm.cause",
-            "nas_eps.esm.cause",
-            "nas_5gs.mm.5gmm_cause",
-            "nas_5gs.sm.5gsm_cause",
-            "gsm_a.gm.gmm.cause",
-            "gsm_a.gm.sm.cause",
-            "gsm_a.dtap.rej_cause",
-        )
-    ),
+    "emm_cause": "nas_eps.emm.cause",
+    "esm_cause": "nas_eps.esm.cause",
+    "mm_5g_cause": "nas_5gs.mm.5gmm_cause",
+    "sm_5g_cause": "nas_5gs.sm.5gsm_cause",
+    "dtap_cause": "gsm_a.gm.gmm.cause or gsm_a.gm.sm.cause or gsm_a.dtap.rej_cause",
 }
 """Names of columns, and the tshark fields whose values they show in words."""
 FIELDS = {
@@ -255,6 +252,26 @@ FIELDS = {
     "gsm_target_channel": "gsm_a.rr.bcch_arfcn",
     "gsm_ncc": "gsm_a.rr.ncc",
     "gsm_bcc": "gsm_a.rr.bcc",
+    "emm_cause_number": "nas_eps.emm.cause",
+    "esm_cause_number": "nas_eps.esm.cause",
+    "mm_5g_cause_number": "nas_5gs.mm.5gmm_cause",
+    "sm_5g_cause_number": "nas_5gs.sm.5gsm_cause",
+    "esm_transaction": "nas_eps.esm.proc_trans_id",
+    "sm_5g_transaction": "nas_5gs.proc_trans_id",
+    "esm_bearer": "nas_eps.bearer_id",
+    "sm_5g_bearer": "nas_5gs.pdu_session_id",
+    "emm_switch_off": "nas_eps.emm.switch_off",
+    "mm_5g_switch_off": "nas_5gs.mm.switch_off",
+    "nr_suspended": "nr-rrc.suspendConfig_element",
+    "lte_inactive": "lte-rrc.rrc_InactiveConfig_r15_element",
+    "lte_secondary_added": "lte-rrc.sCellToAddModList_r10",
+    "lte_secondary_released": "lte-rrc.sCellToReleaseList_r10",
+    "lte_secondary_added_index": "lte-rrc.sCellIndex_r10",
+    "lte_secondary_released_index": "lte-rrc.SCellIndex_r10",
+    "nr_secondary_added": "nr-rrc.sCellToAddModList",
+    "nr_secondary_released": "nr-rrc.sCellToReleaseList",
+    "nr_secondary_added_index": "nr-rrc.sCellIndex",
+    "nr_secondary_released_index": "nr-rrc.SCellIndex",
 }
 """Name, and the field of tshark."""
 _UNKNOWN = re.compile(r"^\s+([\w.-]+)$", re.MULTILINE)

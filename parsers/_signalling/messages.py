@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _VERSION = re.compile(r"-[rv]\d+$")
 _ABBREVIATION = re.compile(r"^(rrc|ue|ul|dl|scg|mcg|csfb|mbms|rn|wlan|ura|utran|etws|pur)(?=[A-Z])")
 _TOKEN = re.compile(r"[A-Za-z][\w-]*")
+_NEXT = re.compile(",(?! )")
+"""Between two values; in the text of a value, such as "Request rejected, unspecified", a blank follows the comma."""
 _NOT_PRINTABLE = re.compile(r"[^ -~]")
 _CIPHERED = "Ciphered message"
 """tshark's text for a NAS message whose content is encrypted."""
@@ -38,6 +40,17 @@ _RATS = {
 _RRC = {LTE_RRC: "LTE", NR_RRC: "NR", UMTS_RRC: "UMTS"}
 _CONTAINED = {"LTE": "lte", "NR": "nr", "UMTS": "umts"}
 _LONGEST_NAME = 64
+_MOST_CELLS = 32
+"""Maximum number of secondary cells (TS 38.331, 6.4: maxNrofSCells 31)."""
+_TRUE = ("1", "T")
+"""Begin of a true value in the output of tshark, by its version."""
+_ELEMENTS = {
+    "mobility_control": ("LTE", "mobilityControlInfo"),
+    "lte_inactive": ("LTE", "rrc-InactiveConfig"),
+    "with_sync": ("NR", "reconfigurationWithSync"),
+    "nr_suspended": ("NR", "suspendConfig"),
+}
+"""Parts of a message that change a state, by the name of their field: technology, name in the standard."""
 
 
 class Named(NamedTuple):
@@ -53,6 +66,9 @@ class Named(NamedTuple):
     encrypted: int
     contained: bool
     """Whether another RRC message of another technology carries it."""
+    cause_number: int = NA
+    bearer: int = NA
+    elements: str = ""
 
 
 def names(dissected: DissectedMessage, unknown: Counter[str]) -> Iterator[Named]:
@@ -90,7 +106,10 @@ def _rrc(dissected: DissectedMessage, kind: int) -> Iterator[Named]:
     name = _rrc_name(dissected, outer) or _first_word(values.get("info", ""))
     if name:
         cause = values.get("scg_failure") if name.startswith("SCGFailure") else values.get("rrc_cause")
-        yield Named(outer, "rrc", name, _word(cause), _transaction(dissected, outer), 0, contained=False)
+        elements = _elements(dissected, outer)
+        yield Named(
+            outer, "rrc", name, _word(cause), _transaction(dissected, outer), 0, contained=False, elements=elements
+        )
     for rat, column in _CONTAINED.items():
         if rat == outer:
             continue
@@ -99,7 +118,8 @@ def _rrc(dissected: DissectedMessage, kind: int) -> Iterator[Named]:
             inner = "RRCReconfiguration" if "nr_reconfiguration" in values else ""
             inner = "RRCReconfigurationComplete" if "nr_complete" in values else inner
         if inner:
-            yield Named(rat, "rrc", inner, "", _transaction(dissected, rat), 0, contained=True)
+            elements = _elements(dissected, rat)
+            yield Named(rat, "rrc", inner, "", _transaction(dissected, rat), 0, contained=True, elements=elements)
 
 
 def _rrc_name(dissected: DissectedMessage, rat: str) -> str:
@@ -146,6 +166,16 @@ def _transaction(dissected: DissectedMessage, rat: str) -> int:
     return NA if number is None else number
 
 
+def _elements(dissected: DissectedMessage, rat: str) -> str:
+    """Return the optional parts of an RRC message that change a state, in one word each."""
+    words = [word for field, (of, word) in _ELEMENTS.items() if of == rat and field in dissected.values]
+    for sign, action in (("+", "added"), ("-", "released")):
+        field = f"{_CONTAINED[rat]}_secondary_{action}"
+        number = sum(dissected.integers(field))  # other elements have indexes of such cells, too
+        words += [f"sCell{sign}{index}" for index in dissected.integers(f"{field}_index")[: min(number, _MOST_CELLS)]]
+    return " ".join(words)
+
+
 def _nas(dissected: DissectedMessage, rat: str) -> Iterator[Named]:
     values = dissected.values
     layers = (
@@ -164,8 +194,14 @@ def _nas(dissected: DissectedMessage, rat: str) -> Iterator[Named]:
             continue
         for name in filter(None, values[column].split(",")):
             count += 1
-            cause = {"nas": values.get("nas_cause"), "rr": values.get("rrc_cause")}.get(layer)
-            yield Named(technology, layer, _word(name), _word(cause), NA, 0, contained=False)
+            cause = values.get("rrc_cause" if layer == "rr" else f"{column}_cause")
+            numbers = (dissected.first(f"{column}_{each}") for each in ("transaction", "cause_number", "bearer"))
+            transaction, cause_number, bearer = (NA if number is None else number for number in numbers)
+            yield Named(
+                technology, layer, _word(name), _word(cause), transaction, 0, contained=False,
+                cause_number=cause_number, bearer=bearer,
+                elements="switchOff" if values.get(f"{column}_switch_off", "")[:1] in _TRUE else "",
+            )  # fmt: skip
     info = values.get("info", "")
     if not count and info.rpartition(", ")[2].startswith(_WITHOUT_TYPE):
         yield Named(rat, "nas", _WITHOUT_TYPE, "", NA, 0, contained=False)
@@ -175,4 +211,4 @@ def _nas(dissected: DissectedMessage, rat: str) -> Iterator[Named]:
 
 def _word(text: str | None) -> str:
     """Return a name in tshark's output without invalid characters; of several names the first."""
-    return _NOT_PRINTABLE.sub("", (text or "").split(",")[0])[:_LONGEST_NAME]
+    return _NOT_PRINTABLE.sub("", _NEXT.split(text or "", maxsplit=1)[0])[:_LONGEST_NAME]

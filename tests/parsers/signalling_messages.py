@@ -1,6 +1,6 @@
 """Messages of RRC for tests, and what carries them: GSMTAP packets of both versions, records, captures.
 
-The octets were encoded once with pycrate 0.7.1 from the ASN.1 of TS 36.331 and TS 38.331, and stand here as a
+The octets of RRC were encoded once with pycrate 0.7.1 from the ASN.1 of TS 36.331 and TS 38.331, and stand here as a
 second implementation of what tshark decodes. No identity in them belongs to anybody.
 """
 
@@ -37,6 +37,12 @@ MESSAGES = {
     "leg to 283": (DL_DCCH, "2200a4a08218305c20541160298008da47b49e0140f616c00004d278246940"),
     "leg to 432": (DL_DCCH, "2400a4a08218305c2054116029800d8247b49e0140f616c00004d278246940"),
     "leg released": (DL_DCCH, "2600a4a0821800"),
+    "set-up": (DL_CCCH, "600000"),
+    "reject": (DL_CCCH, "4060"),
+    "set-up complete with service request": (UL_DCCH, "2000098e020000"),
+    "set-up complete with attach request": (UL_DCCH, "2000300e82e417ec01e2200002038000000205c1c000080403a062"),
+    "cells 1 and 2 added": (DL_DCCH, "2200a5280220c4e842416440"),
+    "cell 1 released": (DL_DCCH, "2400a600"),
 }
 """Of LTE: name -> channel and octets. The report: serving 56/18, neighbours 305 with 54/13 and 17 with 40/9.
 The re-establishment request names cell 305, cause handoverFailure."""
@@ -44,9 +50,45 @@ NR_MESSAGES = {
     "handover to 7": (4, "020c00a822c0530000748f693c0281ec2d800009a4f048d280"),
     "complete": (9, "0a00"),
     "report": (9, "0040000407dde428d0307bd871c102042ec9c280"),
+    "request": (7, "100000000028"),
+    "set-up": (3, "20000400"),
+    "set-up complete": (9, "1000011f80130000"),
+    "release to inactive": (4, "12200000000000800000a0"),
+    "resume request": (7, "200000200028"),
+    "resume": (4, "0c00"),
+    "resume complete": (9, "2400"),
+    "release": (4, "1200"),
 }
 """Of NR: name -> subtype of version 3 and octets. The report: cell 7 with 60/66/70 and a beam of 61/67/71,
 its neighbour 8 with 50/56/40."""
+_GUTI = "0bf600f110000101c0000001"
+NAS_MESSAGES = {
+    "attach request": f"074172{_GUTI}02e0e000040201d031",
+    "attach accept": "074201210600" + "00f1100001" + "00135201c10109050474657374" + "05010a000001" + "5832",
+    "attach complete": "07430003" + "5200c2",
+    "attach reject 15": "07440f",
+    "switch off": f"07450b{_GUTI}",
+    "update request": f"074800{_GUTI}",
+    "update accept": "074900",
+    "update reject 9": "074b09",
+    "connectivity request 7": "0207d031",
+    "connectivity reject 7": "0207d11f",
+    "connectivity request 8": "0208d031",
+    "default bearer 8": "6208c101090504746573740501" + "0a000002",
+    "default bearer accepted": "6200c2",
+    "bearer 6 gone": "6200ce",
+    "service reject 10": "074e0a",
+}
+"""NAS of LTE (TS 24.301, 8.2 and 8.3), written by hand, in the network 001-01 of tests: name and number of the cause,
+of the transaction, or of the bearer."""
+NAS_5GS_MESSAGES = {
+    "registration request": "7e004179000bf200f110000000c0000001",
+    "registration accept": "7e00420101",
+    "registration reject 11": "7e00440b",
+    "session request 5": "7e00670100072e0105c1ffff91",
+    "session reject 5": "7e0068010005" + "2e0105c31a" + "1201",
+}
+"""NAS of NR (TS 24.501, 8.2 and 8.3), written by hand."""
 
 
 def version_2(name: str, *, channel: int = 1350) -> bytes:
@@ -65,6 +107,14 @@ def nr(name: str, *, channel: int = 504_990, cell: int = 3) -> bytes:
     """Return the GSMTAP datagram of a message of NR."""
     subtype, octets = NR_MESSAGES[name]
     return version_3(0x0503, subtype, bytes.fromhex(octets), channel=channel, cell=cell)
+
+
+def nas(name: str) -> bytes:
+    """Return the GSMTAP datagram of a NAS message, as the NAS log of a modem has it."""
+    if name in NAS_5GS_MESSAGES:
+        return version_3(0x0504, 0, bytes.fromhex(NAS_5GS_MESSAGES[name]), channel=504_990, cell=3)
+    header = struct.pack("!BBBBHbbLBBBB", 2, 4, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    return header + bytes.fromhex(NAS_MESSAGES[name])
 
 
 def line(text: str, *, time_ns: int = START_NS) -> bytes:
