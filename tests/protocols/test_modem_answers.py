@@ -72,6 +72,20 @@ def test_registration_asked_for_or_not(
     assert [row.get(k) for k in ("registration", "area_code", "cell_id", "rat")] == [stat, area, cell, rat]
 
 
+@pytest.mark.parametrize(
+    ("text", "command", "state"),
+    [
+        ("+CSCON: 1", "(unasked)", "CONNECTED"),
+        ("+CSCON: 0", "(unasked)", "IDLE"),
+        ("+CSCON: 1,7,4", "(unasked)", "CONNECTED"),
+        ("+CSCON: 1,0", "AT+CSCON?", "IDLE"),
+        ("+CSCON: 0,1", "AT+CSCON?", "CONNECTED"),
+    ],
+)
+def test_signalling_connection(text: str, command: str, state: str) -> None:
+    assert rows(text, command) == [{"state": state}]
+
+
 def test_operator_by_name_and_by_number() -> None:
     assert rows('+COPS: 1,0,"CHINA MOBILE",7') == [{"operator": "CHINA MOBILE", "rat": "LTE"}]
     assert rows('+COPS: 1,2,"46000",7') == [{"plmn": "46000", "rat": "LTE"}]

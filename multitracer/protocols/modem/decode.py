@@ -34,6 +34,7 @@ _LINES: dict[str, Callable[[LineFields], list[Reading]]] = {
     "^RSSI": standard.csq,
     "+CESQ": standard.cesq,
     "+COPS": standard.cops,
+    "+CSCON": standard.cscon,
     "+QENG": quectel.qeng,
     "+QCSQ": quectel.qcsq,
     "+QCAINFO": quectel.qcainfo,
@@ -70,7 +71,7 @@ _BLOCKS: dict[str, Callable[[Sequence[str]], list[Reading]]] = {
 }
 """Function that decodes all lines of an answer, by the name of the command."""
 UNSOLICITED = "(unasked)"
-_UNSOLICITED_LINES = ("^RSSI", "^HCSQ")
+_UNSOLICITED_LINES = ("^RSSI", "^HCSQ", "+CSCON")
 _ALSO = {("+UCGED", "+RSRP"), ("+UCGED", "+RSRQ")}
 """Pairs of a command and another name under which it answers."""
 _NO_VALUES = {"source", "role", "rat"}

@@ -101,6 +101,13 @@ def registration(fields: LineFields, quoted: list[bool]) -> list[Reading]:
     ]
 
 
+def cscon(fields: LineFields) -> list[Reading]:
+    """Decode `+CSCON: <mode>[,<state>…]`, or `+CSCON: <n>,<mode>` as the answer to a command (clause 7.30)."""
+    second = fields.integer(1, 0, 1)
+    mode = fields.integer(0, 0, 1) if second is None else second
+    return [reported(state="" if mode is None else ("IDLE", "CONNECTED")[mode])]
+
+
 def was_asked(fields: LineFields, quoted: list[bool]) -> bool:
     """Return whether a registration line answers a command; otherwise it is unsolicited.
 
