@@ -190,6 +190,8 @@ _SCHEMAS = (
     radio.DISH_OUTAGES,
     signalling.SIGNALLING,
     signalling.HANDOVERS,
+    signalling.PROCEDURES,
+    signalling.SIGNALLING_STATES,
     mobility.JUDGED_HANDOVERS,
     mobility.CELLS,
     mobility.CELL_VISITS,

@@ -1,9 +1,11 @@
-"""Tables of the signalling between a phone and its network: messages, and changes of the cell.
+"""Tables of the signalling between a phone and its network: messages, cell changes, procedures and states.
 
 `signalling` has a row for each message of radio resource control (RRC), mobility and session management (NAS)
 or the link layers below them. `handovers` has a row for each change of a serving cell. Its rows are derived
 from the messages or, without messages, from a table `radio`; `evidence` names the source. A missing value is
 NA, never 0. Identities of a subscriber or of a phone (IMSI, IMEI, numbers) are in no column.
+`procedures` and `signalling_states` are derived from these two tables, or from what a phone or a modem says without
+a diagnostic log.
 """
 
 from __future__ import annotations
@@ -114,3 +116,74 @@ HANDOVERS = Schema(
     ),
 )
 """Changes of a serving cell, or of the NR leg that a dual connection adds."""
+
+
+class ProcedureResult(StrEnum):
+    """Results of a procedure between phone and network; the values of `result` in PROCEDURES."""
+
+    COMPLETE = "complete"
+    """The procedure reached its end."""
+    REJECTED = "rejected"
+    """The network refused it; `cause` says why."""
+    FAILED = "failed"
+    """The phone reported a failure, or the connection was released before the end."""
+    RE_ESTABLISHED = "re-established"
+    """A handover without a reply; the phone then asked a cell to continue the connection."""
+    REPLACED = "replaced"
+    """The phone or the network began another procedure instead."""
+    UNANSWERED = "unanswered"
+    """The log goes on and has no reply within the time that the standard gives, or the request was repeated."""
+    UNREADABLE = "unreadable"
+    """As `unanswered`, but messages came that are ciphered; one of them may be the reply."""
+    CUT = "cut"
+    """The log, or the time in which it follows one clock, begins or ends within the procedure."""
+
+
+_FRAMES = "numbers of frames in the log, as in the table signalling"
+_WHERE = (
+    Column("rat", "U8", "GSM, UMTS, LTE, NR; empty if unknown"),
+    Column("physical_cell_id", "int64", "PCI, or primary scrambling code, of the cell in which it began", na=True),
+    Column("channel", "int64", "ARFCN, UARFCN, EARFCN or NR-ARFCN of that cell", na=True),
+    Column("cell_id", "int64", "identity of that cell within the network", na=True),
+)
+
+PROCEDURES = Schema(
+    "procedures",
+    (
+        Column("begin_ns", "int64", "its first message; missing if the log begins within it", "ns since 1970"),
+        Column("end_ns", "int64", "the message that ended it; missing if the log has none", "ns since 1970"),
+        Column("duration_ns", "int64", "missing without both, with one message, or if the times contradict", "ns"),
+        Column("error_ns", "int64", "error of begin, end and duration: by how much the log's times are wrong", "ns"),
+        Column("card", "int64", "which radio of a phone with several cards, from 0, as `modem` elsewhere", na=True),
+        Column("kind", "U24", "attach, service request, RRC set-up, handover, ... (docs/signalling.md)"),
+        Column("result", "U16", "complete, rejected, failed, unanswered, cut, ... (docs/signalling.md)"),
+        Column("cause", "U64", "why the network or the phone ended it so, in the words of the standard"),
+        Column("cause_number", "int64", "the cause's number in TS 24.301 or TS 24.501", na=True),
+        Column("purpose", "U40", "why it began: establishment or resume cause; suspend of a release"),
+        Column("reason", "U64", "why its result is cut, unanswered, unreadable, replaced or failed"),
+        *_WHERE,
+        Column("begin_frame", "int64", f"its first message; {_FRAMES}", na=True),
+        Column("end_frame", "int64", "the message that ended it", na=True),
+        Column("frames", "U176", "its messages in order, separated by blanks, at most 16"),
+    ),
+)
+"""Procedures between phone and network: what was asked, how it ended, and how long it took."""
+
+SIGNALLING_STATES = Schema(
+    "signalling_states",
+    (
+        Column("begin_ns", "int64", "the message or reading that proves the state", "ns since 1970"),
+        Column("end_ns", "int64", "the next state began, or the last message of the log", "ns since 1970"),
+        Column("error_ns", "int64", "by how much earlier it may have begun; missing if unknown", "ns"),
+        Column("card", "int64", "which radio of a phone with several cards, from 0, as `modem` elsewhere", na=True),
+        Column("machine", "U12", "RRC, EMM, 5GMM, GMM, MM, registration, session, DC or CA"),
+        Column("state", "U32", "idle, connected, registered, EN-DC, ... (docs/signalling.md)"),
+        Column("number", "int64", "of secondary cells (CA), or of bearers and sessions (session)", na=True),
+        Column("rat", "U8", "GSM, UMTS, LTE, NR; empty if unknown"),
+        Column("source", "U16", "signalling, or what said it without a diagnostic log: +CEREG, mServiceState, ..."),
+        Column("message", "U64", "name of the message that proves the state; of a source its value"),
+        Column("begin_frame", "int64", f"that message; {_FRAMES}, or line of the other log", na=True),
+        Column("end_frame", "int64", "the message with the next state; missing if the log ends in it", na=True),
+    ),
+)
+"""States of the phone in time, each from the message that proves it until another message proves another one."""
