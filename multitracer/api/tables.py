@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 
 from multitracer.analysis.segments.segment_class import SegmentClass
+from multitracer.analysis.signalling.procedures import procedures_of
+from multitracer.analysis.signalling.states import states_of
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause, evidence_words, word
 from multitracer.api.frames import HOST, ROWS, HostTable, described, framed, of_columns
 from multitracer.api.kept import Kept, lazy_property
@@ -26,14 +28,14 @@ from multitracer.schemas.link import FAIRNESS, LINK_EVENTS, LINK_FRAMES, SHARES
 from multitracer.schemas.mobility import AROUND, AROUND_LIMITS, CELLS, EPOCHS, JUDGED_HANDOVERS, SECONDS, STRETCHES
 from multitracer.schemas.radio import GAPS, MARKERS, POSITION, RADIO
 from multitracer.schemas.sender import TCP_EVENTS, TCP_STATE
-from multitracer.schemas.signalling import SIGNALLING
+from multitracer.schemas.signalling import PROCEDURES, SIGNALLING, SIGNALLING_STATES
 from multitracer.schemas.tcp import CONNECTIONS, DIRECTIONS, SEGMENT_VERDICTS
 from multitracer.schemas.transactions import TRANSACTIONS
 from multitracer.tables import SEGMENTS, Column, Table
 from multitracer.wtcp import WTCP_FLOWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from multitracer.endpoints import Endpoints
     from multitracer.logs import HostLog
@@ -125,6 +127,34 @@ class LoggedTables(Kept):
         True
         """
         return self._logged("signalling", SIGNALLING, "radio")
+
+    @lazy_property
+    def procedures(self) -> pd.DataFrame:
+        """The procedures between phone and network in diagnostic logs (docs/signalling.md).
+
+        `mt.columns("procedures")` lists the columns: kind, result, cause, duration with its error, frames.
+
+        Examples
+        --------
+        >>> session.procedures.empty
+        True
+        """
+        return self._derived(PROCEDURES, procedures_of)
+
+    @lazy_property
+    def signalling_states(self) -> pd.DataFrame:
+        """The states of RRC, registration, session, dual connectivity and carrier aggregation in time.
+
+        From signalling messages, and as far as they go from what a modem or a phone says without them
+        (docs/signalling.md). `mt.columns("signalling_states")` lists the columns.
+
+        Examples
+        --------
+        >>> drive = mt.open("sample_traces/rehearsed-drive")
+        >>> sorted(set(drive.signalling_states["machine"]))
+        ['EMM', 'MM', 'RRC']
+        """
+        return self._derived(SIGNALLING_STATES, states_of)
 
     @lazy_property
     def handovers(self) -> pd.DataFrame:
@@ -280,7 +310,7 @@ class LoggedTables(Kept):
         Examples
         --------
         >>> list(session.drive_tables)
-        ['radio', 'position', 'signalling', 'handovers', 'cells', 'stretches']
+        ['radio', 'position', 'signalling', 'procedures', 'signalling_states', 'handovers', 'cells', 'stretches']
         """
         try:
             bad = self.stretches
@@ -291,6 +321,8 @@ class LoggedTables(Kept):
             "radio": self.radio,
             "position": self.position,
             "signalling": self.signalling,
+            "procedures": self.procedures,
+            "signalling_states": self.signalling_states,
             "handovers": self.handovers,
             "cells": self.cells,
             "stretches": bad,
@@ -369,6 +401,11 @@ class LoggedTables(Kept):
             schema, [each for one in (layer, *layers) for each in self._recording.tables(one, schema.name)]
         )
 
+    def _derived(self, schema: Schema, made: Callable[[dict[str, Table]], Table]) -> pd.DataFrame:
+        """Return rows that are derived from the signalling, or from the radio readings, of each log."""
+        logs = [log for layer in ("signalling", "radio") for log in self._recording.logs(layer)]
+        return self._framed(schema, [(log, made(tables)) for log, tables in logs])
+
     def _framed(self, schema: Schema, logs: Sequence[tuple[HostLog, Table]]) -> pd.DataFrame:
         """Return the rows of the tables of some logs, with the host, in order of time."""
         chunks = [
@@ -387,8 +424,18 @@ def _time_column(schema: Schema) -> str:
     return next((name for name in ("time_ns", "start_ns") if name in times), times[0] if times else "")
 
 
+_ENDS_OF_ROW = (("begin_ns", "end_ns"), ("end_ns", "begin_ns"))
+
+
 def _within(table: Table, bounds_ns: Bounds) -> Table:
-    """Return the rows whose time is within the bounds; all rows of a table without times."""
+    """Return the rows whose time is within the bounds; all rows of a table without times.
+
+    A row with begin and end, of which one may be missing, is within them if a part of it is.
+    """
+    if bounds_ns != (None, None) and {"begin_ns", "end_ns"} <= table.columns.keys():
+        begin, end = (np.where(table.missing(a), table[b], table[a]) for a, b in _ENDS_OF_ROW)
+        low, high = bounds_ns
+        return table.take((end >= (begin if low is None else low)) & (begin < (end + 1 if high is None else high)))
     column = _time_column(table.schema)
     return table.within(*bounds_ns, column=column) if column else table
 

@@ -188,7 +188,8 @@ command.add_command(xplot)
 def tables(reading: InputChoice, output: str, form: Literal["parquet", "csv"]) -> None:
     """Write the tables of connections, directions and segments with the results of the analysis.
 
-    For a drive, also write the tables radio, position, signalling, handovers and cells if they are not empty.
+    For a drive, also write radio, position, signalling, procedures, signalling_states, handovers, cells and
+    stretches if they are not empty.
     """
     from multitracer.api.files import write_logged, write_tables
     from multitracer.api.session import Session
