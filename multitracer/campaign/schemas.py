@@ -22,6 +22,7 @@ from multitracer.clock.model.edges import CLOCK_EDGES
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.schemas.findings import FINDINGS
 from multitracer.schemas.mobility import CELLS, JUDGED_HANDOVERS, SECONDS
+from multitracer.schemas.signalling import PROCEDURES
 from multitracer.schemas.tcp import CONNECTIONS
 from multitracer.schemas.transactions import TRANSACTIONS
 from multitracer.tables import Column, Schema, Table
@@ -197,6 +198,7 @@ DOCS = {
     _of_session(SECONDS): "A second of a session: throughput, limit, radio and position.",
     HANDOVERS_OF: "A change of the serving cell.",
     _of_session(CELLS, _HOST): "A cell that served in a session.",
+    _of_session(PROCEDURES, _HOST): "A procedure between phone and network, from a diagnostic log.",
     _of_session(TRANSACTIONS, _HOST): "A transaction of `measure run`.",
     _of_session(CLOCK_EDGES): "Relation of two clocks of a session, between two steps.",
     FAILURES: "An input that could not be read.",

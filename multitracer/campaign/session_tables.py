@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from multitracer import __version__
+from multitracer.analysis.signalling.procedures import procedures_of
 from multitracer.campaign import schemas
 from multitracer.campaign.schemas import LIMIT_COLUMNS
 from multitracer.clock.model.edges import edges_table
@@ -160,6 +161,7 @@ def session_tables(recording: Recording, session: str, path: str, content: str) 
     tables |= _if_possible(recording, "seconds", lambda: _seconds(drive, session))
     tables |= _if_possible(recording, "handovers", lambda: _handovers(drive, session))
     tables |= _if_possible(recording, "cells", lambda: _cells(drive, session))
+    tables |= _if_possible(recording, "procedures", lambda: _procedures(recording, session))
     tables |= _if_possible(recording, "transactions", lambda: _transactions(recording, session))
     tables |= _if_possible(recording, "clock_edges", lambda: _clock_edges(recording, session))
     row = _session(recording, drive, transfers) | {"session": session, "path": path, "content": content}
@@ -228,6 +230,13 @@ def _seconds(drive: Drive, session: str) -> pa.Table:
 def _handovers(drive: Drive, session: str) -> pa.Table:
     chunks = [(phone.changes, {"session": session, "host": phone.host}) for phone in drive.phones]
     return schemas.of_tables("handovers", chunks)
+
+
+def _procedures(recording: Recording, session: str) -> pa.Table:
+    logs = (log for layer in ("signalling", "radio") for log in recording.logs(layer))
+    return schemas.of_tables(
+        "procedures", [(procedures_of(tables), {"session": session, "host": log.host}) for log, tables in logs]
+    )
 
 
 def _cells(drive: Drive, session: str) -> pa.Table:
