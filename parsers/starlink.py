@@ -309,7 +309,7 @@ class _Json:
         return self.rows.history(record | {"samples": count}, self._time_ns, newest=newest)
 
     def _outage(self, outage: Document) -> None:
-        record = {"cause": outage.get("cause", "UNKNOWN"), "start_ns": _count_of(outage.get("startTimestampNs")),
+        record = {"cause": str(outage.get("cause", "UNKNOWN")), "start_ns": _count_of(outage.get("startTimestampNs")),
                   "duration_ns": _count_of(outage.get("durationNs"))}  # fmt: skip
         key = record["start_ns"], record["cause"]
         if key not in self._outages and len(self._outages) < _MOST_SAMPLES:

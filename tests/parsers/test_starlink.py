@@ -115,6 +115,11 @@ def test_json_in_a_loop_has_each_second_once_and_its_outages() -> None:
     assert (outage["cause"], outage["duration_ns"]) == ("NO_SATS", 1_500_000_000)
 
 
+def test_outage_with_a_cause_that_is_no_text_is_kept() -> None:
+    read = tables(history(1, [30.0], outages=[{"cause": ["NO_SATS"], "durationNs": "5"}, {"cause": {}}]))
+    assert read["dish_outages"]["duration_ns"].tolist() == [5]
+
+
 def test_json_without_a_time_has_values_and_a_warning() -> None:
     read = tables(JSON + "\n" + MQTT)
     assert read["dish"]["uptime_s"].tolist()[0] == 86400.0
