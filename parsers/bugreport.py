@@ -28,10 +28,10 @@ from multitracer.errors import FormatError
 from multitracer.schemas.radio import PHONE_EVENTS
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
-from parsers._forced import forced_zone
+from parsers._forced import forced_date, forced_zone
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
-from parsers._text.lines import LogLines
+from parsers._text.lines import NO_YEAR, ZONELESS, LogLines
 from parsers._text.times import noted, ns_since_1970
 from parsers.telephony_registry import RegistryDumps, radio_of
 
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 # --- the zip ---
 
 _LOCAL, _DESCRIPTOR = b"PK\x03\x04", b"PK\x07\x08"
+_DIRECTORY = (b"PK\x01\x02", b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x08")
+"""What may follow the last member: headers of the directory, its end, that of zip64, and archive extra data."""
 _HEAD = struct.Struct("<4s5H3I2H")
 _STORED, _DEFLATED = 0, 8
 _ENCRYPTED, _HAS_DESCRIPTOR = 1, 8
@@ -86,8 +88,10 @@ class _Zip(io.RawIOBase):
     def _texts(self) -> Iterator[bytes]:
         """Yield the texts of the members that are read."""
         for _ in range(_MOST_MEMBERS):
-            if self._peek(4) != _LOCAL:
-                return  # the central directory: all members were read
+            if (mark := self._peek(4)) != _LOCAL:
+                if mark not in _DIRECTORY:
+                    self._fail("damaged zip: neither a member nor the directory follows")
+                return  # all members were read
             _, _, flags, method, _, _, _, packed, _, name_bytes, extra_bytes = _HEAD.unpack(self._take(_HEAD.size))
             name = self._take(name_bytes).decode("utf-8", "replace")
             self._take(extra_bytes)
@@ -105,6 +109,7 @@ class _Zip(io.RawIOBase):
                 self._pass_descriptor()
             if is_read:
                 yield b"\n"
+        self._fail(f"damaged zip: it has more than {_MOST_MEMBERS:,} members; unpack it by hand")
 
     def _copied(self, size: int) -> Iterator[bytes]:
         while size:
@@ -191,6 +196,8 @@ _CELLS = re.compile(r"\[CellInfo.*")
 _CARD = re.compile(r"\[PHONE(\d)\]\s*$")
 _MOST_REGISTRY = 20_000
 """Lines of a registry: with two cards it has some thousand."""
+_MOST_ROWS = 100_000
+"""Rows of each table: buffers of Android's log have some thousand lines. It bounds memory, 3 kB a row."""
 _MOST_EVENT_TEXT = 200
 _ANY_YEAR = 2000
 """A leap year: of times whose year is not known yet."""
@@ -234,6 +241,9 @@ class _Report:
 
     def _flush(self, at: datetime | None) -> None:
         """Decode the dump of the registry, which ended at a time."""
+        if not self._fits(len(self._dumps.rows)):
+            self._registry = None
+            return
         at = at or self._begin
         self._dumps.stamps = {"time_ns": ns_since_1970(at) if at else None}
         for line in self._registry or ():
@@ -260,7 +270,7 @@ class _Report:
     def _levels(self, text: str, time_ns: int | None) -> None:
         """Decode levels or cells as those of the registry, which has them under a name."""
         strength, cells = _STRENGTH.search(text), _CELLS.search(text)
-        if strength is None and cells is None:
+        if (strength is None and cells is None) or not self._fits(len(self._dumps.rows)):
             return
         card = _CARD.search(text)
         self._dumps.stamps = {"time_ns": time_ns}
@@ -269,7 +279,14 @@ class _Report:
             self._dumps.take(f" {line}")
         self._dumps.flush()
 
+    def _fits(self, rows: int) -> bool:
+        if rows >= _MOST_ROWS:
+            self._lines.skip(f"the report has more than {_MOST_ROWS:,} such lines")
+        return rows < _MOST_ROWS
+
     def _event(self, time_ns: int | None, event: str, text: str) -> None:
+        if not self._fits(len(self._events)):
+            return
         own = {"time_ns": time_ns, "phone_time_ns": time_ns, "line": self._lines.number}
         self._events.append({**own, "event": event[:48], "text": text})
 
@@ -287,9 +304,9 @@ class _Report:
             raise FormatError(self._path, "the report has neither a telephony registry nor a radio log with values")
         zone = self._zone or forced_zone()
         if zone is None:
-            self._lines.warn("the time zone is not given, so the times are read as UTC")
-        if self._begin is None:
-            self._lines.warn("the year is not given, so the times are read as of 1970 (--date gives it)")
+            self._lines.warn(ZONELESS)
+        if self._begin is None and forced_date() is None:
+            self._lines.warn(NO_YEAR)
         placed = {"time_ns": self._placed(self._dumps.rows.columns()["time_ns"], zone)}
         radio = radio_of(self._dumps, self._lines, {}, placed)
         facts = self._lines.provenance(self._path, FORMAT.name)
@@ -300,7 +317,8 @@ class _Report:
 
     def _placed(self, local_ns: Array, zone: tzinfo | None) -> Array:
         """Return times since 1970 for local times of the phone, some of which have no year yet."""
-        year, newest_ns = 1970, None
+        stated, newest_ns = forced_date(), None
+        year = 1970 if stated is None else stated.year
         if self._begin is not None:
             year = self._begin.year
             newest_ns = ns_since_1970(self._begin.replace(year=_ANY_YEAR)) + 86_400 * NS_PER_S

@@ -153,6 +153,36 @@ def test_what_cannot_be_read_is_one_sentence() -> None:
     assert "truncated" in refusal(endless + stored.compress(b"x" * 99))
 
 
+def test_members_that_cannot_be_found_are_noted() -> None:
+    good = zipped({"version.txt": "2.0", NAME: REPORT, "FS/data/misc/logd/logcat.01": "x"})
+    at = good.rindex(b"PK\x03\x04")
+    lost = good[:at] + b"XXXX" + good[at + 4 :]
+    table = parsed(bugreport.FORMAT, lost)["radio"]
+    assert len(table) == len(rows(good))
+    assert str(table.provenance["damaged"]).startswith("zip: neither a member nor the directory follows at byte")
+    assert parsed(bugreport.FORMAT, good)["radio"].provenance["damaged"] is None
+
+
+def test_more_lines_than_any_phone_writes_are_counted_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bugreport, "_MOST_ROWS", 2)
+    events = "01-02 00:05:00.000 radio  2345  2399 I call_drop: [1]\n" * 5
+    levels = f"01-02 00:05:00.000 radio  2345  2399 D RILJ    : [UNSL]< UNSOL_SIGNAL_STRENGTH {STRENGTH} [PHONE0]\n" * 5
+    report = parsed(bugreport.FORMAT, (REPORT[:170] + "\n" + events + levels + REPORT[170:]).encode())
+    assert {name: len(table) for name, table in report.items()} == {"radio": 2, "phone_events": 2}
+    (skipped,) = report["radio"].provenance["skipped"].items()
+    assert skipped == ("the report has more than 2 such lines", 10)
+
+
+def test_year_of_a_report_without_a_date_is_that_of_the_user() -> None:
+    undated = REPORT.replace("== dumpstate: 2026-01-02 00:10:00", "== dumpstate: unknown").encode()
+    stated = parsed(bugreport.FORMAT, undated)["phone_events"]
+    assert any("the year is not given" in text for text in stated.provenance["warnings"])
+    with parsers.force_reading(date="2026-01-02"):
+        stated = parsed(bugreport.FORMAT, undated)["phone_events"]
+    assert stated["time_ns"].tolist()[0] == ns("2026-01-02T00:05:00") + 250_000_000
+    assert not [text for text in stated.provenance["warnings"] if "year" in text]
+
+
 @examples(20)
 @given(data=damaged(REPORT.encode()))
 def test_damaged_text_gives_tables_or_an_error(data: bytes) -> None:
