@@ -495,6 +495,7 @@ class PhonePackets:
         self._notes = notes
         self._stop = stop
         self._serial = ""
+        self._has_started = False
         self._paths = (chosen.output, chosen.output.with_name(_udp_name(chosen.output.name)))
 
     def record(self) -> None:
@@ -507,9 +508,8 @@ class PhonePackets:
         """
         if not self._find():
             return
-        with self._shell() as shell:
-            root, own_ports = self._root(shell), self._own_ports(shell)
-            has_pcapdroid = not root and self._says(shell, f"pm path {PCAPDROID}").startswith("package:")
+        root, own_ports = self._root(), self._own_ports()
+        has_pcapdroid = not root and self._says(f"pm path {PCAPDROID}").startswith("package:")
         if self._stop.reason is not None:
             return
         way = "tcpdump" if root else "PCAPdroid" if has_pcapdroid else ""
@@ -547,29 +547,28 @@ class PhonePackets:
     def _program(self) -> list[str]:
         return [self._chosen.adb, "-s", self._serial]
 
-    def _shell(self) -> Shell:
-        return Shell([*self._program, "shell", "-T", "sh"], self._stop)
-
-    def _root(self, shell: Shell) -> str:
+    def _root(self) -> str:
         """Return how a command runs as root where tcpdump is; empty if it cannot."""
         for root in _ROOTS:
-            user, *tcpdump = self._says(shell, f"{root} 'id -u; command -v tcpdump'").split() or [""]
+            user, *tcpdump = self._says(f"{root} 'id -u; command -v tcpdump'").split() or [""]
             if user == "0" and tcpdump and tcpdump[0].endswith("tcpdump"):
                 return root
         return ""
 
-    def _own_ports(self, shell: Shell) -> list[str]:
+    def _own_ports(self) -> list[str]:
         """Return the ports of adb itself, if it comes by the network: its packets would record themselves."""
-        words = [self._serial, *self._says(shell, _OWN_PORTS).split()]
+        words = [self._serial, *self._says(_OWN_PORTS).split()]
         ports = [match[1] for word in words if (match := _PORT.search(word))]
         return sorted({port for port in ports if 0 < int(port) < 1 << 16})
 
-    def _says(self, shell: Shell, command: str) -> str:
-        """Return the output of a command on the phone; empty if the shell has ended."""
-        try:
+    def _says(self, command: str) -> str:
+        """Return the output of a command on the phone; empty if it does not end in time.
+
+        Each has a shell of its own: of one whose `su` waits for the owner, the answer comes after later questions.
+        """
+        with suppress(ShellEndedError), Shell([*self._program, "shell", "-T", "sh"], self._stop) as shell:
             return shell.ask(command, timeout_s=_ROOT_S).raw.decode("utf-8", "replace").strip()
-        except ShellEndedError:
-            return ""
+        return ""
 
     def _by_tcpdump(self, root: str, own_ports: list[str]) -> None:
         tcp = " and ".join(["tcp", *(f"not tcp port {port}" for port in own_ports)])
@@ -613,9 +612,11 @@ class PhonePackets:
             settings = {"pcap_dump_mode": "tcp_exporter", "collector_ip_address": "127.0.0.1", "collector_port": port,
                         "pcapdroid_trailer": "true"}  # fmt: skip
             self._adb("shell", self._intent("start", settings))
+            self._has_started = True
             try:
                 self._take(server, PacketSplitter(tcp, udp))
             finally:
+                self._end_pcapdroid()
                 self._adb("reverse", "--remove", f"tcp:{port}")
 
     def _take(self, server: socket.socket, splitter: PacketSplitter) -> None:
@@ -634,13 +635,20 @@ class PhonePackets:
                 if not _is_readable(connection):
                     continue
                 if not (chunk := _received(connection)):
+                    self._has_started = False
                     raise CollectorError(f"{self._serial}: PCAPdroid ended its capture; {self._why()}")
                 splitter.feed(chunk)
                 ready()
-            self._adb("shell", self._intent("stop", {}))
+            self._end_pcapdroid()
             connection.settimeout(_FLUSH_S)
             while chunk := _received(connection):
                 splitter.feed(chunk)
+
+    def _end_pcapdroid(self) -> None:
+        """Stop PCAPdroid, once: else its VPN stays on the phone, also if its owner allows the start only later."""
+        if self._has_started:
+            self._has_started = False
+            self._adb("shell", self._intent("stop", {}))
 
     def _intent(self, action: str, settings: dict[str, str]) -> str:
         key = os.environ.get(_KEY_VARIABLE, "")

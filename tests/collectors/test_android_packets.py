@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import struct
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import multitracer as mt
-from collectors.android import PacketSplitter
+from collectors import android
+from collectors._stop import Stop
+from collectors.android import PacketSplitter, PhonePackets
 from multitracer.errors import CollectorError
 from parsers import read_capture
 from tests.cli.program import ENVIRONMENT
@@ -120,6 +123,42 @@ def test_pcapdroid_is_started_and_stopped_and_its_packets_are_split(tools: Tools
     assert capture.segments["payload_bytes"].tolist() == [900, 0, 0, 0]
     assert b"a name" not in pcap.read_bytes() + (tmp_path / "udp-0.pcap").read_bytes()
     assert pcap.stat().st_size < 700, "a long packet is cut"
+
+
+@pytest.mark.parametrize("is_asking", [True, False])
+def test_pcapdroid_is_stopped_whatever_ends_the_capture(tools: Tools, tmp_path: Path, *, is_asking: bool) -> None:  # noqa: F811
+    """While its owner is asked, and when it sends what is no pcap."""
+    (tools.folder / "player.py").write_text(PLAYER)
+    start = f'exec setsid {sys.executable} "$(dirname "$0")/player.py" "$(dirname "$0")" "$@" >/dev/null 2>&1 &'
+    asks = f'case "$*" in *"action start"*) exit;; esac\n{start}'
+    scripts(tools, {"su": "exit 127", "id": "echo 2000", "am": asks if is_asking else start,
+                    "pm": "echo package:/data/app/base.apk"})  # fmt: skip
+    (tools.folder / "stream.pcap").write_bytes(bytes(100))
+    notes = tmp_path / "notes.jsonl"
+    with plugged(tools) as phone:
+        options = ("--packets", "--notes", notes, "--serial", phone.serial)
+        with running("android", tmp_path / "tcp-0.pcap", *options, is_log=False) as child:
+            if is_asking:
+                until(lambda: notes.exists() and records(notes, "missed"))
+                assert end(child) == 0
+            else:
+                assert "PCAPdroid sent no pcap" in child.communicate(timeout=20)[1]
+        until((tools.folder / "stopped").exists)
+
+
+def test_answer_of_su_that_comes_late_is_not_that_of_another_question(
+    tools: Tools,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(android, "_ROOT_S", 1.0)
+    scripts(tools, {"su": "sleep 1.5; exit 1", "id": "echo 2000", "pm": "echo package:/data/app/base.apk"})
+    chosen = argparse.Namespace(adb="adb", output=tmp_path / "tcp-0.pcap", serial="")
+    with plugged(tools) as phone, Stop(outlive_parent=True) as stop:
+        packets = PhonePackets(chosen, notes=None, stop=stop)  # type: ignore[arg-type]
+        packets._serial = phone.serial
+        assert not packets._root()
+        assert packets._says("pm path x") == "package:/data/app/base.apk"
 
 
 def test_phone_without_root_and_pcapdroid_is_one_sentence(tools: Tools, tmp_path: Path) -> None:  # noqa: F811
