@@ -41,7 +41,7 @@ _FEWEST_NS = NS_PER_S
 _IDLE_NS = 3 * NS_PER_S
 """Time without a packet of the connection after which the idle time is stated, not the limit before it."""
 _MOST_BYTES = 16 << 20
-"""Bytes of a capture that are read in one look; older ones are skipped."""
+"""Bytes of a capture that are read at a time. It bounds memory."""
 _MOST_STATE_BYTES = 2 << 20
 _MAGICS = {0xA1B23C4D: 1, 0xA1B2C3D4: NS_PER_US}
 """First number of a pcap file of this machine, with the ns of a unit of its fractions (pcap-savefile(5))."""
@@ -93,11 +93,16 @@ class Tail:
             if len(self._header) < _HEADER_BYTES:
                 self._place = 0
                 return None
-            file.seek(self._place)
-            chunk = file.read(_MOST_BYTES)
-        self._take(chunk)
-        newest_ns = self._records[-1][0] if self._records else 0
-        self._records = [each for each in self._records if each[0] > newest_ns - WINDOW_NS][-_MOST_PACKETS:]
+            size = _MOST_BYTES
+            while size == _MOST_BYTES:  # what is older than the newest packets is read, too, but not kept
+                file.seek(self._place)
+                chunk = file.read(_MOST_BYTES)
+                before, size = self._place, len(chunk)
+                self._take(chunk)
+                newest_ns = self._records[-1][0] if self._records else 0
+                self._records = [each for each in self._records if each[0] > newest_ns - WINDOW_NS][-_MOST_PACKETS:]
+                if self._place == before:
+                    break  # not even one packet
         return NewestPackets(self._header, self._records)
 
     def _take(self, chunk: bytes) -> None:

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,7 @@ def _tcp_info(records: Sequence[Record]) -> Newest:
             earlier = [before[cookie]] if cookie in before else []
             sockets.setdefault(cookie, earlier).append(record)
     if not sockets:
+        newest.carried = list(before.values())  # a look between two rounds of readings
         return newest
     newest.carried = [readings[-1] | {"kind": _CARRIED} for readings in list(sockets.values())[:_MOST_CARRIED]]
     busiest = max(sockets.values(), key=lambda readings: (max(_moved_bytes(readings)), max(_totals(readings[-1]))))
@@ -469,6 +471,8 @@ def _printable(text: str) -> str:
 _OLDEST_NOW_NS = 10 * NS_PER_S
 """Age after which a statement about now is no longer shown."""
 _LONGEST_NOW = 200
+_END_S = 1.0
+"""Time to end by itself, so that it removes its files: a look takes a tenth of it."""
 
 
 class CurrentLimit:
@@ -507,7 +511,12 @@ class CurrentLimit:
 
     def close(self) -> None:
         """End the program."""
-        if self._child is not None:
-            self._child.kill()
-            self._child.communicate()
-            self._child = None
+        if (child := self._child) is None or child.stdin is None or child.stdout is None:
+            return
+        child.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(_END_S)
+        child.kill()
+        child.wait()
+        child.stdout.close()
+        self._child = None

@@ -178,6 +178,36 @@ def test_limit_now_is_that_of_the_newest_packets(tmp_path: Path) -> None:
     assert _now.words_of(few, b"", last_ns) == "not known: only 3 packets so far"
 
 
+def test_fast_capture_is_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_now, "_MOST_BYTES", 10_000)
+    sample = SAMPLES / "cellular_upload" / "mobile" / "tcp-0.pcap.gz"
+    data = gzip.decompress(sample.read_bytes())
+    (tmp_path / "tcp-0.pcap").write_bytes(data)
+    tail = _now.Tail(tmp_path)
+    window = tail.look()
+    assert window is not None
+    assert data.endswith(window.records[-1][1])
+    assert tail.look() == window, "nothing is new"
+
+
+def test_rate_goes_on_after_a_look_between_two_readings(tmp_path: Path) -> None:
+    watcher, series = Watcher(child_of("tcp_info", "tcp_state", tmp_path)), dict[str, "deque[float]"]()
+    for second, is_read in ((1, True), (2, False), (3, True)):
+        with (tmp_path / "tcp_state-0.jsonl").open("a") as log:
+            reading = {"cookie": 7, "read_before_ns": second * S, "tcp_info": {"bytes_acked": second * 125_000}}
+            log.write(json.dumps({"kind": "reading" if is_read else "clock", **reading}) + "\n")
+        watcher.look(series, second * S)
+    assert list(series["sent, kbit/s"]) == [1000.0]
+
+
+def test_limit_now_ends_by_itself_and_removes_its_files(tmp_path: Path) -> None:
+    words = json.dumps({"at_ns": S, "words": "link"})
+    program = f"import pathlib, sys; print({words!r}, flush=True); sys.stdin.read(); pathlib.Path(sys.argv[1]).touch()"
+    with closing(CurrentLimit((sys.executable, "-ISc", program, str(tmp_path / "end")))) as limit:
+        until(lambda: limit.look(S) == "link")
+    assert (tmp_path / "end").exists()
+
+
 def test_program_that_ends_or_writes_no_more_is_not_believed() -> None:
     words = json.dumps({"at_ns": S, "words": "link\x1b[2J"})
     with closing(CurrentLimit((sys.executable, "-ISc", f"print({words!r})"))) as limit:
