@@ -251,7 +251,9 @@ def _file_facts(file: SourceFile) -> Iterator[tuple[str, str]]:
     yield "system", file.operating_system or ""
     yield "written by", file.application or ""
     yield "VPN", f"{file.vpn}: the packets are not those of the radio" if file.vpn else ""
-    yield "programs", ", ".join(sorted({file.program_of(*flow) for flow in file.users_of_flows})[:LISTED])
+    programs = sorted({file.program_of(*flow) for flow in file.users_of_flows})
+    left = f" and {len(programs) - LISTED:,} more" if len(programs) > LISTED else ""
+    yield "programs", ", ".join(programs[:LISTED]) + left
     yield "secrets", f"{count(file.secrets, 'block')} for decryption, not used here" if file.secrets else ""
     for number, text in file.comments[:_COMMENTS]:
         yield "comment", text if number is None else f"packet {number}: {text}"

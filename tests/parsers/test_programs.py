@@ -110,6 +110,12 @@ def test_hostile_trailers_are_text(tmp_path: Path) -> None:
     assert set(session.connections["app"]) <= {"[2J<b>", "../../etc", "user 2", "Browser"}
 
 
+def test_programs_that_are_not_listed_are_counted(tmp_path: Path) -> None:
+    packets = [trailed(of_phone(5000 + n), uid=n, app=f"app {n:02}") for n in range(25)]
+    shown = call("inspect", written(tmp_path / "phone.pcap", pcap_file(packets))).stdout
+    assert "app 19 and 5 more" in " ".join(shown.split())
+
+
 def test_a_long_capture_with_trailers_needs_one_look_for_each_flow(monkeypatch: pytest.MonkeyPatch) -> None:
     from parsers._packets import programs
     from tests.parsers.frames import read
