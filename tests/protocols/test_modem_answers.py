@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from multitracer.protocols.modem.android import location_of
 from multitracer.protocols.modem.decode import decode
 from multitracer.schemas.radio import RADIO
 
@@ -304,3 +305,9 @@ _ASKED = (
 def test_any_answer_gives_columns_of_the_table_or_is_refused(command: str, parts: list[str]) -> None:
     decoded = decode(command, "".join(parts).encode())
     assert all(reading.keys() <= set(RADIO.names) for reading in decoded.readings)
+
+
+def test_accuracy_of_a_location_that_is_no_number_is_left_out() -> None:
+    location = location_of("100.00 1\nLocation[gps 52.5,13.25 hAcc=1E999 et=+1m39s250ms vel=1.5E1]")
+    assert location is not None
+    assert location.values == {"lat_deg": 52.5, "lon_deg": 13.25, "speed_mps": 15.0}

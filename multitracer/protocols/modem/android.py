@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from itertools import takewhile
+from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -139,7 +140,7 @@ def location_of(raw: str) -> Location | None:
     fix_ns, match = max(known, key=lambda fix: (fix[0], fix[1][1] == "gps"))
     if not -NS_PER_S < (age_ns := boot_ns - fix_ns) < _OLDEST_FIX_NS:
         return None
-    fields = {_OF_LOCATION[name]: float(value) for name, value in _FIELD.findall(match[4])}
+    fields = {_OF_LOCATION[name]: number for name, text in _FIELD.findall(match[4]) if isfinite(number := float(text))}
     return Location(fix_ns, age_ns, match[1], {"lat_deg": float(match[2]), "lon_deg": float(match[3])} | fields)
 
 
