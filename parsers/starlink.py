@@ -254,6 +254,11 @@ class _Json:
             if not isinstance(record, dict) or not self._object(record):
                 self._lines.skip("not an answer of a dish")
 
+    def end(self) -> None:
+        """Count an object that has no end."""
+        if self._text:
+            self._lines.skip("an object without its end", len(self._text))
+
     def _object(self, record: Document) -> bool:
         status, history = record.get("dishGetStatus"), record.get("dishGetHistory")
         flat = record.get("dish_status")
@@ -348,6 +353,7 @@ def _of_json(first: str, lines: LogLines, path: str) -> dict[str, Table]:
     objects.take(first)
     for text in lines:
         objects.take(text)
+    objects.end()
     if not objects.objects:
         raise FormatError(path, "the file contains no answer of a Starlink dish to get_status or get_history")
     if objects.rows.dish.columns()["time_ns"].min() < 0:

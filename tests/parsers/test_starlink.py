@@ -127,6 +127,12 @@ def test_json_without_a_time_has_values_and_a_warning() -> None:
     assert any("has no time" in text for text in read["dish"].provenance["warnings"])
 
 
+def test_answer_without_its_end_is_counted() -> None:
+    dish = tables(LOOP + "1767268806\n" + "\n".join(JSON.splitlines()[:5]) + "\n")["dish"]
+    assert len(dish) == len(tables(LOOP)["dish"])
+    assert dish.provenance["skipped"] == {"an object without its end": 5}
+
+
 def test_such_a_log_in_a_folder_is_read_with_the_session(tmp_path: Path) -> None:
     (tmp_path / "dish.csv").write_text(BULK)
     assert mt.open(tmp_path).table("radio", "dish")["loss_ratio"].tolist() == [0.0, 1.0]
