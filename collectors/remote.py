@@ -53,6 +53,8 @@ _CLOCK_ROUNDS = 5
 _FOLLOW_ROUNDS = 60
 """Rounds between two starts of the program that follows the machine's log, if it ends by itself."""
 _RETRY_NS = 5 * NS_PER_S
+_EARLIER_NS = NS_PER_S
+"""From the first line of a log on: `logread` and `journalctl` begin with lines that are there already."""
 _LOOK_NS = NS_PER_S // 5
 _CAPTURE = (
     "set -- $SSH_CONNECTION; exec tcpdump -i {interface} -s {snap} -n -U -w - "
@@ -97,6 +99,8 @@ class RemoteModem:
         self._stop = stop
         self._shell: Shell | None = None
         self._events: LineFollower | None = None
+        self._first_ns = 0
+        """When the first line of the machine's log came; 0 before."""
         self._profile: Profile | None = None
         self._refused: dict[str, int] = {}
         self._round = 0
@@ -124,7 +128,7 @@ class RemoteModem:
         """Store lines of the machine's log until a time; return False if the collector must end."""
         while self._stop.wait(until_ns, readable=self._events.descriptors if self._events else []):
             for line in self._events.take() if self._events else ():
-                self._log.record("event", at_ns=time.monotonic_ns(), raw=line.decode("utf-8", "replace"))
+                self._event(line.decode("utf-8", "replace"))
             if time.monotonic_ns() >= until_ns:
                 return True
         return False
@@ -136,6 +140,13 @@ class RemoteModem:
                 child.close()
         self._shell = self._events = None
 
+    def _event(self, raw: str) -> None:
+        """Store a line of the machine's log; what comes with the first line was written before the connection."""
+        now_ns = time.monotonic_ns()
+        self._first_ns = self._first_ns or now_ns
+        earlier = {"earlier": True} if now_ns - self._first_ns < _EARLIER_NS else {}
+        self._log.record("event", at_ns=now_ns, raw=raw, **earlier)
+
     def _follow(self) -> None:
         """Start the program that follows the machine's log, unless it runs."""
         assert self._profile is not None
@@ -143,7 +154,7 @@ class RemoteModem:
             return
         if self._events is not None:
             self._events.close()
-        self._events = LineFollower([*self._program[:-1], self._profile.follow])
+        self._events, self._first_ns = LineFollower([*self._program[:-1], self._profile.follow]), 0
 
     def _connect(self) -> Shell:
         """Return a shell on the machine, whose profile is known then."""

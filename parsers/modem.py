@@ -92,7 +92,8 @@ class _Log(CollectorLog):
         parts = match.groupdict() if (match := _LOG_LINE.match(raw)) else {"text": raw}
         text = "".join(c for c in parts["text"][:_MOST_SAID] if c.isprintable())
         known = {"level": parts.get("level"), "program": parts.get("program"), "text": text}
-        self.events.append({"time_ns": at_ns, "line": self.lines.number, **known})
+        time_ns = None if record.get("earlier") is True else at_ns
+        self.events.append({"time_ns": time_ns, "line": self.lines.number, **known})
         return True
 
     def remote_log(self) -> Table:

@@ -229,6 +229,8 @@ class _Json:
         self.rows = _Rows(lines)
         self.objects = 0
         self._time_ns: int | None = None
+        self._kinds: set[str] = set()
+        """Kinds of answers since the date."""
         self._text: list[str] = []
         self._length = 0
         self._counter: int | None = None
@@ -239,7 +241,7 @@ class _Json:
         if not self._text and not text.startswith("{"):
             stamp = date_line(text)
             if stamp is not None:
-                self._time_ns = self._lines.time_of(stamp)
+                self._time_ns, self._kinds = self._lines.time_of(stamp), set()
                 if stamp.caveat:
                     self._lines.warn(stamp.caveat)
             elif text.strip():
@@ -260,6 +262,11 @@ class _Json:
             self._lines.skip("an object without its end", len(self._text))
 
     def _object(self, record: Document) -> bool:
+        """Add an answer; a second one of its kind after a date has a time that is not known."""
+        kind = next((name for name in _KINDS if name in record), "")
+        if kind in self._kinds:
+            self._time_ns, self._kinds = None, set()
+        self._kinds.add(kind)
         status, history = record.get("dishGetStatus"), record.get("dishGetHistory")
         flat = record.get("dish_status")
         if isinstance(status, dict):
@@ -277,6 +284,10 @@ class _Json:
     def _status(self, status: Document) -> None:
         within = {name: each if isinstance(each := status.get(name), dict) else {} for name in _WITHIN}
         obstruction = within["obstructionStats"]
+        # JSON of protocol buffers leaves out what is 0 or false.
+        flow = {"popPingDropRate": 0.0, **status} if "popPingLatencyMs" in status else status
+        if obstruction:
+            obstruction = {"fractionObstructed": 0.0, "currentlyObstructed": False, **obstruction}
         record = {
             "fraction_obstructed": obstruction.get("fractionObstructed"),
             "currently_obstructed": obstruction.get("currentlyObstructed"),
@@ -286,7 +297,7 @@ class _Json:
             "state": status.get("state") or within["outage"].get("cause") or "CONNECTED",
         }
         self.rows.status(record, self._time_ns)
-        self.rows.sample({ours: status.get(theirs) for ours, theirs in _JSON_NAMES.items()}, self._time_ns)
+        self.rows.sample({ours: flow.get(theirs) for ours, theirs in _JSON_NAMES.items()}, self._time_ns)
 
     def _history(self, history: Document) -> bool:
         """Add the samples since the answer before, from the ring in which the dish has them."""
@@ -322,6 +333,7 @@ class _Json:
             self.rows.outage(record, self._time_ns)
 
 
+_KINDS = ("dishGetStatus", "dishGetHistory", "dish_status")
 _WITHIN = ("obstructionStats", "deviceState", "outage")
 _JSON_NAMES = {
     "pop_ping_drop_rate": "popPingDropRate", "pop_ping_latency_ms": "popPingLatencyMs",

@@ -412,7 +412,7 @@ def rule_of(drive: Drive, origin_ns: int, speed: float) -> str:
     """Return a text about the rule by which a second of the drive is bad."""
     facts = drive.stretches.provenance
     judged = facts.get("judged_s", {})
-    words = [] if drive.shown_ns == (None, None) else [_OF_A_PART]
+    words = [_OF_A_PART] if drive.shown_ns != (None, None) and any(judged.values()) else []
     were = {name: f"{count(n, 'second')} {'is' if n == 1 else 'are'}" for name, n in judged.items()}
     if judged.get("by rate"):
         poor, typical = rate(facts["poor_bps"]), rate(facts["typical_bps"])

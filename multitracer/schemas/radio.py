@@ -165,7 +165,12 @@ PHONE_EVENTS = Schema(
 REMOTE_LOG = Schema(
     "remote_log",
     (
-        Column("time_ns", "int64", "when this host read it: after it happened", "ns since 1970"),
+        Column(
+            "time_ns",
+            "int64",
+            "when this host read it: after it happened; NA for a line from before the connection",
+            "ns since 1970",
+        ),
         _LINE,
         Column("level", "U32", "facility and level: daemon.notice; empty without them"),
         Column("program", "U48", "the program that wrote it: netifd, kernel, ..."),

@@ -26,7 +26,7 @@ from tests.parsers.frames import ethernet, ipv4, ipv6, pcap_file, tcp
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(shutil.which("adb") is None, reason="adb is not installed")
+pytestmark = [pytest.mark.realtime, pytest.mark.skipif(shutil.which("adb") is None, reason="adb is not installed")]
 
 AS_ROOT = {
     "su": '[ "$1" = -c ] || exit 1; PRIVILEGED=1 exec sh -c "$2"',

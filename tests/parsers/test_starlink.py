@@ -11,6 +11,7 @@ from hypothesis import given
 import multitracer as mt
 import parsers
 from multitracer.errors import FormatError
+from multitracer.tables import NOT_A_TIME
 from parsers import starlink
 from tests.examples import examples
 from tests.narrowed import parsed
@@ -75,6 +76,20 @@ LOOP = f"1767268800\n{JSON}\n" + "1767268801\n" + history(3, [30.0, 31.0, 32.0])
 )  # fmt: skip
 MQTT = json.dumps({"dish_status": {"state": "CONNECTED", "uptime": 5, "pop_ping_latency_ms": 28.5,
                                    "pop_ping_drop_rate": 0.0, "currently_obstructed": False}}) + "\n"  # fmt: skip
+
+
+def test_what_json_leaves_out_because_it_is_zero_is_zero() -> None:
+    status = json.loads(JSON)
+    del status["dishGetStatus"]["popPingDropRate"], status["dishGetStatus"]["obstructionStats"]["currentlyObstructed"]
+    rows = list(tables(json.dumps(status) + "\n")["dish"].rows())
+    assert [row["loss_ratio"] for row in rows if row["loss_ratio"] is not None] == [0.0]
+    assert [row["obstructed"] for row in rows if row["obstructed"] is not None] == [0]
+
+
+def test_one_date_is_the_time_of_one_answer_of_a_kind() -> None:
+    stamps = tables(f"1767268800\n{JSON}\n{JSON}\n1767268802\n{JSON}\n")["dish"]["time_ns"]
+    assert sorted({*stamps.tolist()} - {NOT_A_TIME}) == [1767268800 * S, 1767268802 * S]
+    assert NOT_A_TIME in stamps
 
 
 def tables(text: str) -> dict[str, Table]:
