@@ -103,6 +103,21 @@ def test_a_reply_without_request_is_cut_at_the_begin_of_the_log_alone() -> None:
     assert procedures(message(0, "MeasurementReport"), message(60, "Attach complete")) == []
 
 
+@pytest.mark.parametrize("answer", ["RRCSetup", "RRCReject"])
+def test_the_answer_of_a_resume_is_no_set_up_without_request(answer: str) -> None:
+    complete = message(2, "RRCSetupComplete", rat="NR", layer="rrc", logical_channel="UL-DCCH")
+    rows = procedures(message(0, "RRCResumeRequest"), message(1, answer), complete)
+    assert [row["kind"] for row in rows] == ["resume"]
+
+
+def test_many_clocks_and_many_repetitions_take_no_square_of_their_number() -> None:
+    clocks = messages(*(message(each % 2 * 100, "MeasurementReport", clock=each) for each in range(3_000)))
+    assert len(procedures_of(clocks)) == 0
+    copies = [message(each / 1000, name) for each, name in enumerate(["Attach request", "Attach accept"] * 3_000)]
+    (row,) = procedures(*copies)
+    assert row["frames"] == " ".join(map(str, range(1, 17)))
+
+
 def test_transactions_are_answered_by_their_number() -> None:
     rows = procedures(
         message(0, "PDN connectivity request", transaction=1), message(1, "PDN connectivity request", transaction=2),

@@ -85,13 +85,16 @@ def runs_of(signalling: Table) -> Iterator[MessageRun]:
     names, number = np.unique(signalling["message"], return_inverse=True)
     unused = np.array([name.startswith(_NEVER_USED) for name in names.tolist()], bool)
     broadcast = unused[number] & (signalling["cell_id"] == NA)  # one with the identity of its cell names the cell
-    usable = (signalling["time_ns"] != NOT_A_TIME) & ~broadcast
+    usable = np.flatnonzero((signalling["time_ns"] != NOT_A_TIME) & ~broadcast)
+    if not len(usable):
+        return
     card, clock = signalling["modem"], signalling["clock"]
-    for each in np.unique(card).tolist():
-        for stretch in np.unique(clock[card == each]).tolist():
-            rows = np.flatnonzero(usable & (card == each) & (clock == stretch))
-            if len(rows):
-                yield _run(signalling, each, rows, (bool(stretch == clock.min()), bool(stretch == clock.max())))
+    first, last = int(clock.min()), int(clock.max())
+    rows = usable[np.lexsort((clock[usable], card[usable]))]
+    is_new = (np.diff(card[rows]) != 0) | (np.diff(clock[rows]) != 0)
+    for run in np.split(rows, np.flatnonzero(is_new) + 1):  # a log may have as many clocks as messages
+        stretch = int(clock[run[0]])
+        yield _run(signalling, int(card[run[0]]), run, (stretch == first, stretch == last))
 
 
 def _run(signalling: Table, card: int, rows: Numbers, ends: tuple[bool, bool]) -> MessageRun:

@@ -210,7 +210,7 @@ class _Card:
         if name in kind.begins:
             self._seen.add(number)
             if each is not None and kind.repeats:
-                each.frames.append(message.frame)
+                _note(each, message)
                 each.cell = each.cell or self._cell
                 return
             if each is not None:
@@ -223,14 +223,16 @@ class _Card:
             if not first or message.time_ns - self.run.messages[0].time_ns > kind.longest_s * NS_PER_S:
                 return
             self._seen.add(number)
+            if any(name in _KINDS[other.number].names for other in self._open):
+                return  # it answers another request, such as that of a resume
             each = self._opened(number, message, None)
             self._open.append(each)
         self._answer(each, name, message)
 
     def _answer(self, each: _Open, name: str, message: SignallingMessage) -> None:
         kind = _KINDS[each.number]
-        if name not in kind.replaces and message.frame not in each.frames:
-            each.frames.append(message.frame)
+        if name not in kind.replaces:
+            _note(each, message)
         if name in kind.accepts:
             each.accept = each.accept or message
             return
@@ -281,6 +283,12 @@ _BY_NAME: dict[str, list[int]] = {}
 for _number, _kind in enumerate(_KINDS):
     for _each in _kind.names:
         _BY_NAME.setdefault(_each, []).append(_number)
+
+
+def _note(each: _Open, message: SignallingMessage) -> None:
+    """Add the frame of a message of a procedure, as far as its row can list it."""
+    if len(each.frames) < _MOST_FRAMES and message.frame not in each.frames:
+        each.frames.append(message.frame)
 
 
 def _fits(each: _Open, message: SignallingMessage) -> bool:
