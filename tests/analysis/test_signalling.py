@@ -182,6 +182,44 @@ def test_messages_of_the_leg_do_not_prove_a_connection_of_nr() -> None:
     assert states(messages(message(0, "RRCReconfiguration"), message(1, "RRCReconfiguration")), "RRC") == []
 
 
+def test_dual_connectivity_ends_with_a_handover_to_lte_and_is_unknown_without_the_set_up() -> None:
+    handed_over = messages(
+        message(0, "RRCSetup"),
+        message(1, "MobilityFromNRCommand", rat="NR", layer="rrc", logical_channel="DL-DCCH"),
+        message(2, "RRCConnectionReconfigurationComplete"), message(9, "RRCConnectionRelease"),
+    )  # fmt: skip
+    assert states(handed_over, "DC") == [("NR", 0, 2), ("LTE only", 2, 9), ("none", 9, 9)]
+    without = messages(message(0, "RRCConnectionRelease"), message(3, "RRCConnectionReconfiguration"))
+    assert states(without, "DC") == [("none", 0, 3)]
+
+
+def test_an_inactive_phone_of_lte_stays_inactive_while_it_asks_to_resume() -> None:
+    tables = messages(
+        message(0, "RRCConnectionRelease", elements="rrc-InactiveConfig"),
+        message(1, "RRCConnectionResumeRequest", layer="rrc", logical_channel="UL-CCCH"),
+        message(2, "RRCConnectionSetup"),
+    )  # fmt: skip
+    assert states(tables, "RRC") == [("inactive", 0, 2), ("connected", 2, 2)]
+
+
+def test_a_release_ends_a_service_request_and_not_the_registration() -> None:
+    tables = messages(
+        message(0, "Attach complete"), message(1, "Extended service request"), message(2, "RRCConnectionRelease"),
+        message(60, "MeasurementReport"),
+    )  # fmt: skip
+    assert states(tables, "EMM") == [("registered", 0, 1), ("service-request-initiated", 1, 2), ("registered", 2, 60)]
+
+
+def test_who_attaches_has_no_bearer() -> None:
+    tables = messages(
+        message(0, "Attach request"), message(1, "Activate default EPS bearer context accept", bearer=5),
+        message(2, "Tracking area update reject", cause_number=42), message(3, "Attach request"),
+        message(4, "MeasurementReport"),
+    )  # fmt: skip
+    assert states(tables, "session") == [("active", 1, 3), ("none", 3, 4)]
+    assert ("deregistered", 2, 3) in states(tables, "EMM")
+
+
 def test_switching_off_deregisters_at_once() -> None:
     tables = messages(message(0, "EMM information"), message(1, "Detach request", elements="switchOff"))
     assert states(tables, "EMM") == [("registered", 0, 1), ("deregistered", 1, 1)]

@@ -94,6 +94,8 @@ _SETS_UP = {"rrcconnectionsetup", "rrcsetup"}
 """Those that begin a connection without any secondary cell."""
 _OF_IDLE = {"rrcconnectionrequest", "rrcsetuprequest", "rrcconnectionresumerequest"}
 """Requests that only an idle phone sends (TS 36.331, 5.3.3.2 and 5.3.3.3a; TS 38.331, 5.3.3.2)."""
+_RESUMES = {"rrcconnectionresumerequest"}
+"""Of these, the one that an inactive phone sends, too (TS 36.331, 5.3.3.3a: LTE with a core network of 5G)."""
 _OF_INACTIVE = {"rrcresumerequest", "rrcresumerequest1"}
 _RELEASES = {"rrcconnectionrelease", "rrcrelease", "rrcconnectionreleasecomplete", "rrcconnectionreestablishmentreject"}
 _OVER_SRB3 = {
@@ -122,7 +124,9 @@ class RrcState:
             is_suspended = bool(_SUSPENDS & {*message.elements.split()})
             machine.enter(message, "inactive" if is_suspended else "idle", rat=rat)
         elif name in _OF_IDLE | _OF_INACTIVE:
-            machine.enter(message, "inactive" if name in _OF_INACTIVE else "idle", rat=rat, late=True)
+            was_inactive = (machine.state, machine.rat) == ("inactive", rat)
+            is_inactive = name in _OF_INACTIVE or (name in _RESUMES and was_inactive)
+            machine.enter(message, "inactive" if is_inactive else "idle", rat=rat, late=True)
         elif name in _CONNECTS or (message.logical_channel.endswith("DCCH") and self._is_proof(message)):
             late = name not in _CONNECTS and not self._is_leaving
             machine.enter(message, "connected", rat=rat, late=late)
@@ -132,7 +136,7 @@ class RrcState:
         return message.rat != "NR" or message.name not in _OVER_SRB3 or self._is_leaving or self.machine.rat == "NR"
 
 
-_REFUSED = {3, 6, 7, 8, 9, 10, 11, 12, 14, 27, 35, 40}
+_REFUSED = {3, 6, 7, 8, 9, 10, 11, 12, 14, 27, 35, 40, 42}
 """Causes of TS 24.301, 5.5.3.2.5 and 5.6.1.5, and TS 24.501, 5.5.1.3.5 and 5.6.1.5, after which the phone is
 deregistered; after another one it stays registered, and may be without service."""
 _INITIATED = {
@@ -183,8 +187,8 @@ class RegistrationState:
         state = _UNKNOWN
         if message.layer == "nas":
             state = self._of_nas(which, machine, message)
-        elif machine.state == "service-request-initiated" and (rat, name) in _BEARERS:
-            state = "registered"
+        elif machine.state == "service-request-initiated" and ((rat, name) in _BEARERS or name in _RELEASES):
+            state = "registered"  # TS 24.301, 5.6.1.6, and TS 24.501, 5.6.1.7: a release ends the request alone
         elif machine.state == "deregistered-initiated" and name in _RELEASES:
             state = "deregistered"
         if state != _UNKNOWN:
@@ -222,6 +226,8 @@ class SessionState:
         name = message.name
         if name == "attach request" and message.rat == "LTE":
             self._bearers, self._is_complete = set(), True
+            if self.machine.state == "active":  # who attaches was deregistered, and has none (TS 24.301, 5.5.1)
+                self._enter(message, late=True)
         elif name in _DEREGISTERED or name in ("detach request", "deregistration request (ue originating)"):
             self._bearers, self._is_complete = set(), True
             self._enter(message)
@@ -232,10 +238,10 @@ class SessionState:
             self._bearers.discard(message.bearer)
             self._enter(message)
 
-    def _enter(self, message: SignallingMessage) -> None:
+    def _enter(self, message: SignallingMessage, *, late: bool = False) -> None:
         number = len(self._bearers) if self._is_complete and NA not in self._bearers else NA
         state = "active" if self._bearers else "none" if self._is_complete else _UNKNOWN
-        self.machine.enter(message, state, number=number)
+        self.machine.enter(message, state, number=number, late=late)
 
 
 _ACTIVATES = {
@@ -316,8 +322,10 @@ class DualConnectivityState:
             self.machine.enter(message, "none", rat=rrc.rat, late=message.name in _OF_IDLE | _OF_INACTIVE)
         elif rrc.state == "connected" and rrc.rat == "NR":
             self.machine.enter(message, "NR", rat="NR")
-        elif message.name in _CONNECTS and rrc.rat == "LTE":
+        elif rrc.rat == "LTE" and (message.name in _CONNECTS or self.machine.state == "NR"):  # NR: handed over
             self.machine.enter(message, "LTE only", rat="LTE")
+        elif rrc.state == "connected" and rrc.rat == "LTE" and self.machine.state == "none":
+            self.machine.enter(message, _UNKNOWN)  # the log lacks the set-up, and what may have followed it
         elif rrc.state == "connected" and rrc.rat != "LTE":
             self.machine.enter(message, _UNKNOWN)
 
