@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
-from multitracer.diagnosis.limits.names import Limit, by_limit
+import numpy as np
+
+from multitracer.diagnosis.limits.link import _idle_link
+from multitracer.diagnosis.limits.names import Limit, Viewpoint, by_limit
 from tests.diagnosis.exchange import Exchange
 
 if TYPE_CHECKING:
@@ -12,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.limits.observed import Observed
 
 
 def windows(
@@ -70,3 +75,18 @@ def test_a_queue_of_two_milliseconds_is_one_where_delays_are_calm(tmp_path: Path
     exchange, _ = windows(3000, lambda number: min(30, 4 + number // 10), lambda _: 0.8, lambda _: 20)
     found = exchange.diagnosed(tmp_path)
     assert link_s(found) > 0.75 * found.limited.total_s
+
+
+def test_a_clock_that_is_set_by_decades_takes_no_memory_for_each_moment() -> None:
+    second, decades_ns = 10**9, 17 * 10**17
+    nothing = np.zeros(4, dtype=bool)
+    sends = SimpleNamespace(
+        time_ns=np.array([0, second // 100, second // 50, decades_ns]), begin=np.arange(4),
+        again=nothing, needed=nothing, by_timer=nothing,
+    )  # fmt: skip
+    seen = SimpleNamespace(
+        view=Viewpoint.RECEIVER, floor_ns=second, coarse=False, opened_ns=0, end_ns=decades_ns, sends=sends,
+    )  # fmt: skip
+    idle = _idle_link(cast("Observed", seen), None)
+    assert idle is not None
+    assert (idle.begin.tolist(), idle.end.tolist()) == ([0], [decades_ns])

@@ -364,7 +364,6 @@ def _idle_link(seen: Observed, paths: Paths | None) -> Spans | None:
     if (paths is None or seen.coarse) and (by_repairs := _idle_by_repairs(seen)) is not None:
         return by_repairs
     length_ns = max(seen.floor_ns, _STANDING_NS)
-    blocks = np.arange(seen.opened_ns, seen.end_ns + length_ns, length_ns)
     if paths is None:
         sent_ns = seen.sends.time_ns
         near = np.diff(sent_ns, append=seen.end_ns) >= _IDLE_PART * seen.floor_ns
@@ -372,10 +371,11 @@ def _idle_link(seen: Observed, paths: Paths | None) -> Spans | None:
         sent_ns = seen.delays.time_ns
         queue_ns = seen.delays.way_ns - paths.floor_ns.min() - paths.above_first(sent_ns)
         near = queue_ns <= max(_QUEUE_NS, _NEAR_FLOOR * seen.floor_ns) + (seen.stamp_tick_ns if seen.coarse else 0)
-    of = np.searchsorted(blocks, sent_ns, side="right") - 1
-    many, shown = (np.bincount(of[(of >= 0) & each], minlength=len(blocks)) for each in (near | True, near))
-    chosen = indexes(((shown > 0) | (many == 0))[:-1])  # where nothing arrived, the link was idle
-    return Spans.of(blocks[chosen], blocks[chosen + 1])
+    many = -(-(seen.end_ns - seen.opened_ns) // length_ns)
+    whole = Spans.of(np.array([seen.opened_ns]), np.array([seen.opened_ns + many * length_ns]))
+    of = (sent_ns - seen.opened_ns) // length_ns  # never all blocks: a clock that was set makes them too many
+    standing = seen.opened_ns + np.setdiff1d(of[of >= 0], of[near]) * length_ns
+    return whole.without(Spans.of(standing, standing + length_ns))  # where nothing arrived, the link was idle
 
 
 def _idle_by_repairs(seen: Observed) -> Spans | None:
