@@ -3,8 +3,7 @@
 A capture away from the sender shows a segment that fills a hole: a repair of a loss, or the first transmission, which
 came late. It is the first transmission if it left before a segment that was captured before it. A sender's timestamps
 never decrease (RFC 7323, section 5.4), and most senders number the packets of a connection in the IPv4 identification.
-After
-a longer time than a round trip, a number that is lower is no proof: the sender has repaired the hole by then.
+After a longer time than a round trip, a number that is lower is no proof: the sender has repaired the hole by then.
 Where neither of both tells, a segment that comes sooner after the hole than the shortest round trip is no repair,
 because the sender cannot know of the hole yet.
 """

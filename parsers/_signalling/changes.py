@@ -125,6 +125,8 @@ _OF_LEG = (
 """Changes that do not change the serving cell."""
 _LONGEST_NS = 12 * NS_PER_S
 """Maximum time from a command to its reply: T304 of NR is at most 10 s (TS 38.331, 6.3.2)."""
+_REPORT_NS = 10 * NS_PER_S
+"""Maximum time from a measurement report to the command that answers it; a later one is blind. Not measured."""
 _REDIRECTED_NS = 60 * NS_PER_S
 """Maximum time from a release to the first message in another cell; a later one is not a redirection. Not measured."""
 _TARGETS = {0: "UMTS", 1: "GSM", 2: "CDMA", 3: "EVDO", 4: "NR", 5: "LTE"}
@@ -155,7 +157,7 @@ class Tracker:
         self._leg: KnownCell | None = None
         self._pending: CellChange | None = None
         self._leg_pending: CellChange | None = None
-        self._trigger = NA
+        self._trigger, self._reported_ns = NA, 0
         self._done: list[CellChange] = []
 
     def finish(self) -> None:
@@ -203,7 +205,7 @@ class Tracker:
         self._expire(seen)
         name = seen.named.name
         if name in ("MeasurementReport", "Measurement Report"):
-            self._trigger = seen.frame
+            self._trigger, self._reported_ns = seen.frame, seen.time_ns
             return
         self._locate(seen)
         handler = _HANDLERS.get((seen.named.rat, name))
@@ -249,17 +251,22 @@ class Tracker:
         """Record a command of the network to change to the cell `target`; return the new change."""
         transaction = seen.named.transaction
         change = CellChange(kind, seen.time_ns, seen.frame, self.serving, target, cause, transaction)
-        change.trigger, self._trigger = self._trigger, NA
+        change.trigger = self._report(seen.time_ns)
         self._pending = change
         self._done.append(change)
         return change
+
+    def _report(self, command_ns: int) -> int:
+        """Return the frame of the measurement report that a command may answer, once; NA if there is none."""
+        trigger, self._trigger = self._trigger, NA
+        return trigger if command_ns - self._reported_ns <= _REPORT_NS else NA
 
     def _order_leg(
         self, seen: SeenMessage, kind: HandoverKind, source: KnownCell, target: KnownCell, cause: str = ""
     ) -> CellChange:
         change = CellChange(kind, seen.time_ns, seen.frame, source, target, cause, seen.named.transaction)
         if kind is not HandoverKind.SECONDARY_RELEASED:
-            change.trigger = self._trigger
+            change.trigger = self._report(seen.time_ns)
         self._leg_pending = change
         self._done.append(change)
         return change

@@ -66,11 +66,12 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
             f"A timer of TCP expired {diagnosis.at_s(began_ns):.1f} s into the transfer though "
             f"the data had arrived; {payload:,} bytes were sent again needlessly{shown}."
         )
+        # Told, but no cost of this finding: `slow-start-limited` and others have that of a small window.
         small_s = 0.0 if diagnosis.is_link_logged else _small_window_s(diagnosis, ended_ns, drained_ns)
         if small_s >= _MIN_S:
             sentence += f" It made the window small, which was the limit for at most {lasted(small_s)} after it."
         evidence = rows("sender", [row, *([answer] if answer != NA else [])])
-        yield Finding(KIND, began_ns, ended_ns, cost_s + small_s, payload, evidence, sentence)
+        yield Finding(KIND, began_ns, ended_ns, cost_s, payload, evidence, sentence)
 
 
 _MIN_S = 0.05  # less is 0.0 s
