@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.diagnosis.clauses import black_hole
 from multitracer.diagnosis.limits.limited import stretches
 from multitracer.diagnosis.limits.names import Confidence, Limit, Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
@@ -244,6 +245,8 @@ def known_cause(diagnosis: Diagnosis, panel: str) -> KnownCause:
     dead, no_data = Spans.of(*stretches(limited, Limit.OUTAGE)), NOTHING_KNOWN.dead
     dead = dead.bridged(float(cells.end.max() - cells.begin.min()) / _MOST_BANDS if len(cells.end) else 0.0)
     bands_ns = list(zip(dead.begin.tolist(), dead.end.tolist(), strict=True))
+    if black_hole(limited, diagnosis.findings) is not None:
+        no_data = "outage: full-size packets vanished"
     run = lost_run(diagnosis)
     if run is not None:
         bands_ns, no_data = [(run.begin_ns, run.end_ns)], "no data arrived"

@@ -230,11 +230,12 @@ def test_a_session_without_a_capture_opens(sample_session: Path) -> None:
 
 def test_two_hosts_of_one_name_are_told_apart(tmp_path: Path) -> None:
     """A folder and a file set cannot hold two hosts of one name; two folders are two sessions."""
-    for name in ("monday", "tuesday"):
-        (tmp_path / name / "mobile").mkdir(parents=True)
-        write_conversations(tmp_path / name / "mobile" / "tcp-0.pcap", Conversation())
-        write_manifest(tmp_path / name, Manifest("drive", variables=Variables.of({"day": name})))
-    done = call("report", "-o", tmp_path / "out", tmp_path / "monday", tmp_path / "tuesday")
+    days = [tmp_path / name / "drive" for name in ("monday", "tuesday")]
+    for day in days:
+        (day / "mobile").mkdir(parents=True)
+        write_conversations(day / "mobile" / "tcp-0.pcap", Conversation())
+        write_manifest(day, Manifest("recorded", variables=Variables.of({"day": day.parent.name})))
+    done = call("report", "-o", tmp_path / "out", *days)
     assert done.returncode == 0
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["drive-2.html", "drive.html", "index.html"]
 

@@ -173,7 +173,7 @@ def test_an_incident_that_repeats_a_limit_or_costs_nothing_has_no_row(
     ("name", "kind", "words"),
     [
         ("00004-policer", "known", "policer's rate, 1.09"),
-        ("00131-mtu-hole", "dead", "outage: nothing arrived"),
+        ("00131-mtu-hole", "dead", "outage: full-size packets vanished"),
         ("00027-small-sndbuf", "known", "the send buffer held 46.7 kB"),
         ("00191-deep-queue", "known", "minimum RTT of a data segment, 34.7 ms"),
         ("00009-random-loss", "lost", "lost: 4 segments"),
