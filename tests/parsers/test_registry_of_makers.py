@@ -129,6 +129,21 @@ MAKERS: dict[str, tuple[str, dict[str, dict[str, object]]]] = {
             }
         },
     ),
+    "Xiaomi, Android 10: an operator for voice and one for data": (
+        (
+            "    mServiceState={mVoiceRegState=0(IN_SERVICE), mDataRegState=0(IN_SERVICE), mChannelNumber=1600, "
+            "mVoiceOperatorAlphaLong=Mobitel, mVoiceOperatorAlphaShort=Mob, mDataOperatorAlphaLong=Mobitel, "
+            "getRilDataRadioTechnology=14(LTE)}\n"
+        ),
+        {"LTE serving": {"state": "IN_SERVICE", "operator": "Mobitel"}},
+    ),
+    "Router with a phone's modem: standalone NR, a band twice": (
+        (
+            "    mCellInfo=[CellInfoNr:{ mRegistered=YES CellIdentityNr:{ mPci = 501 mTac = 7001122 mBands = [41, 41] "
+            "mMcc = 460 mMnc = 00 } CellSignalStrengthNr:{ ssRsrp = -82 ssRsrq = -10 ssSinr = 17 level = 3 } }]\n"
+        ),
+        {"NR serving": {"rsrp_dbm": -82.0, "sinr_db": 17.0, "band": "41", "plmn": "46000"}},
+    ),
     "LG, Android 8: registered is true, objects have names": (
         (
             "    mCellInfo=[CellInfoLte:{mRegistered=true mTimeStampType=OEM_RIL mTimeStamp=1791127000000ns "

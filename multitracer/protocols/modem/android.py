@@ -28,7 +28,7 @@ _REGISTERED = re.compile(r"\bmRegistered ?= ?(?:YES|true)\b")
 _PRIMARY = re.compile(r"primary=CellSignalStrength(\w{2,8})")
 _PAIR = re.compile(r"\b(\w{1,40}) ?= ?(-?\d+)(?=[\s,}\]]|$)")
 _BANDS = re.compile(r"\bmBands ?= ?\[([\d, ]{1,40})\]")
-_TEXT = re.compile(r"\b(mAlphaLong|mOperatorAlphaLong) ?= ?([^,={}\[\]]{1,64}?)(?= \w+ ?=|[,}]|$)")
+_TEXT = re.compile(r"\b(mAlphaLong|m(?:Data|Voice)?OperatorAlphaLong) ?= ?([^,={}\[\]]{1,64}?)(?= \w+ ?=|[,}]|$)")
 _DIGITS = re.compile(r"\b(mMcc|mMnc) ?= ?(\d{2,3})\b")
 _STATE = re.compile(r"\bmDataRegState=\d+\((\w{1,24})\)")
 _TECHNOLOGY = re.compile(r"\bgetRilDataRadioTechnology=\d+\((\w{1,16})\)")
@@ -238,7 +238,7 @@ def _names(text: str) -> Reading:
     if len(digits) == 2:
         values["plmn"] = digits["mMcc"] + digits["mMnc"]
     if bands := _BANDS.search(text):
-        values["band"] = "/".join(bands[1].replace(" ", "").split(","))[:16]
+        values["band"] = "/".join(dict.fromkeys(bands[1].replace(" ", "").split(",")))[:16]
     if operator := _TEXT.search(text):
         values["operator"] = _printable(operator[2])
     return values
