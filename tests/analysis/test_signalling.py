@@ -193,6 +193,16 @@ def test_dual_connectivity_ends_with_a_handover_to_lte_and_is_unknown_without_th
     assert states(without, "DC") == [("none", 0, 3)]
 
 
+def test_a_connection_of_lte_ends_where_the_phone_is_in_gsm() -> None:
+    tables = messages(
+        message(0, "RRCConnectionSetupComplete"),
+        message(5, "MobilityFromEUTRACommand", layer="rrc", logical_channel="DL-DCCH"),
+        message(6, "Handover Complete", layer="rr", rat="GSM"),
+        message(60, "Measurement Report", layer="rr", rat="GSM"),
+    )
+    assert states(tables, "RRC") == [("connected", 0, 6)]
+
+
 def test_an_inactive_phone_of_lte_stays_inactive_while_it_asks_to_resume() -> None:
     tables = messages(
         message(0, "RRCConnectionRelease", elements="rrc-InactiveConfig"),

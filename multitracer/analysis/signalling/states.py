@@ -108,6 +108,22 @@ _LEAVES = ("mobilityfrom", "handoverfromutran")
 _SUSPENDS = {"suspendConfig", "rrc-InactiveConfig"}
 
 
+_OF_GSM = {
+    "handover access",
+    "handover complete",
+    "assignment complete",
+    "ciphering mode complete",
+    "paging response",
+    "classmark change",
+    "measurement report",
+}
+"""What only a phone on a dedicated channel of GSM sends (TS 44.018, 9.1): no other technology has its connection."""
+
+
+def _is_in_gsm(message: SignallingMessage) -> bool:
+    return message.layer == "rr" and message.rat == "GSM" and message.name in _OF_GSM
+
+
 class RrcState:
     """RRC: idle, inactive or connected; the state of the technology that the phone uses."""
 
@@ -118,6 +134,8 @@ class RrcState:
     def take(self, message: SignallingMessage) -> None:
         """Process one message of RRC; a message inside another one has no channel, and proves nothing."""
         name, rat, machine = message.name, message.rat, self.machine
+        if _is_in_gsm(message):
+            machine.enter(message, _UNKNOWN)
         if not message.logical_channel or message.layer != "rrc":
             return
         if name in _RELEASES:
@@ -265,10 +283,10 @@ class AggregationState:
 
     def take(self, message: SignallingMessage) -> None:
         """Process one message of RRC; a command counts when the phone has confirmed it."""
-        name = message.name
-        if not message.logical_channel or message.layer != "rrc":
+        name, is_in_gsm = message.name, _is_in_gsm(message)
+        if not is_in_gsm and (not message.logical_channel or message.layer != "rrc"):
             return
-        if message.rat not in ("LTE", "NR"):
+        if is_in_gsm or message.rat not in ("LTE", "NR"):
             self._cells, self._is_complete = set(), False
             self.machine.enter(message, _UNKNOWN)
         elif name in _SETS_UP or name in _RELEASES or name in _OF_IDLE or "reestablishmentrequest" in name:
