@@ -92,6 +92,8 @@ def forward(source: Source, log: Path, rounds: int) -> list[str]:
             time.sleep(0.5)
             assert child.poll() is None, f"{source.name} ended by itself"
             watch.look(time.monotonic() - began)
+            if not log.exists():
+                continue  # a busy machine starts it late
             with log.open("rb") as file:
                 file.seek(place)
                 text = file.read()
