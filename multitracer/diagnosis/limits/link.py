@@ -372,10 +372,10 @@ def _idle_link(seen: Observed, paths: Paths | None) -> Spans | None:
         queue_ns = seen.delays.way_ns - paths.floor_ns.min() - paths.above_first(sent_ns)
         near = queue_ns <= max(_QUEUE_NS, _NEAR_FLOOR * seen.floor_ns) + (seen.stamp_tick_ns if seen.coarse else 0)
     many = -(-(seen.end_ns - seen.opened_ns) // length_ns)
-    whole = Spans.of(np.array([seen.opened_ns]), np.array([seen.opened_ns + many * length_ns]))
+    complete = Spans.of(np.array([seen.opened_ns]), np.array([seen.opened_ns + many * length_ns]))
     of = (sent_ns - seen.opened_ns) // length_ns  # never all blocks: a clock that was set makes them too many
     standing = seen.opened_ns + np.setdiff1d(of[of >= 0], of[near]) * length_ns
-    return whole.without(Spans.of(standing, standing + length_ns))  # where nothing arrived, the link was idle
+    return complete.without(Spans.of(standing, standing + length_ns))  # where nothing arrived, the link was idle
 
 
 def _idle_by_repairs(seen: Observed) -> Spans | None:
