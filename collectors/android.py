@@ -625,7 +625,8 @@ class PhonePackets:
             if time.monotonic_ns() >= since_ns + _LOOK_NS:
                 self._notes.miss(1, since_ns=since_ns, why=_ASKS)
                 since_ns = time.monotonic_ns()
-                if self._serial not in self._states():
+                states = self._states()
+                if self._stop.reason is None and self._serial not in states:  # a look that was ended finds no phone
                     raise CollectorError(f"{self._serial}: the phone was lost; {self._why()}")
         if self._stop.reason is not None:
             return
