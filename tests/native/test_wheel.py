@@ -66,7 +66,8 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Bare:
 def build(sources: Path, kind: str, folder: Path, **variables: str) -> Path:
     """Build a distribution of sources, as make does."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
-    done = subprocess.run(command, cwd=sources, env=os.environ | variables, capture_output=True, text=True, check=False)
+    environment = os.environ | variables | {"PYTHONDONTWRITEBYTECODE": "1"}  # of the hook, which Python imports
+    done = subprocess.run(command, cwd=sources, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (made,) = folder.glob("multitracer-*")
     return made
