@@ -607,13 +607,14 @@ class PhonePackets:
         """
         with socket.create_server(("127.0.0.1", 0)) as server, Log(self._paths[0]) as tcp, Log(self._paths[1]) as udp:
             port = self._adb("reverse", "tcp:0", f"tcp:{server.getsockname()[1]}")
-            if not port.isascii() or not port.isdigit():
+            if port is None or not port.isascii() or not port.isdigit():
                 raise CollectorError(f"{self._serial}: adb reverse failed; {self._why()}")
             settings = {"pcap_dump_mode": "tcp_exporter", "collector_ip_address": "127.0.0.1", "collector_port": port,
                         "pcapdroid_trailer": "true"}  # fmt: skip
-            self._adb("shell", self._intent("start", settings))
             self._has_started = True
             try:
+                if self._adb("shell", self._intent("start", settings), timeout_s=_ADB_S) is None:
+                    raise CollectorError(f"{self._serial}: PCAPdroid could not be started; {self._why()}")
                 self._take(server, PacketSplitter(tcp, udp))
             finally:
                 self._end_pcapdroid()
@@ -649,21 +650,23 @@ class PhonePackets:
         """Stop PCAPdroid, once: else its VPN stays on the phone, also if its owner allows the start only later."""
         if self._has_started:
             self._has_started = False
-            self._adb("shell", self._intent("stop", {}))
+            if self._adb("shell", self._intent("stop", {})) is None:
+                says = "PCAPdroid could not be stopped; stop it on the phone, else its VPN stays"
+                self._notes.record("unable", at_ns=time.monotonic_ns(), says=says)
 
     def _intent(self, action: str, settings: dict[str, str]) -> str:
         key = os.environ.get(_KEY_VARIABLE, "")
         extras = {"action": action, **settings, **({"api_key": key} if key else {})}
         return " ".join([_CONTROL, *(f"-e {name} {shlex.quote(value)}" for name, value in extras.items())])
 
-    def _adb(self, *words: str) -> str:
-        """Run adb for this phone; return its output, empty if it fails."""
+    def _adb(self, *words: str, timeout_s: float = _FLUSH_S) -> str | None:
+        """Run adb for this phone; return its output, None if it fails."""
         with suppress(OSError, subprocess.TimeoutExpired):
             done = subprocess.run(
-                [*self._program, *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=_FLUSH_S, check=False
+                [*self._program, *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False
             )
-            return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else ""
-        return ""
+            return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else None
+        return None
 
     def _states(self) -> dict[str, str]:
         try:

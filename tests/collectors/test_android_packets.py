@@ -148,6 +148,25 @@ def test_pcapdroid_is_stopped_whatever_ends_the_capture(tools: Tools, tmp_path: 
         until((tools.folder / "stopped").exists)
 
 
+@pytest.mark.parametrize("action", ["start", "stop"])
+def test_pcapdroid_that_cannot_be_started_or_stopped_is_said(tools: Tools, tmp_path: Path, action: str) -> None:  # noqa: F811
+    (tools.folder / "player.py").write_text(PLAYER)
+    fails = f'case "$*" in *"action {action}"*) exit 1;; esac\n{START}'
+    scripts(tools, {"su": "exit 127", "id": "echo 2000", "am": fails, "pm": "echo package:/data/app/base.apk"})
+    (tools.folder / "stream.pcap").write_bytes(pcap_file([trailed(ipv4(tcp()))] * 2))
+    pcap, notes = tmp_path / "tcp-0.pcap", tmp_path / "notes.jsonl"
+    with plugged(tools) as phone:
+        options = ("--packets", "--notes", notes, "--serial", phone.serial)
+        with running("android", pcap, *options, is_log=False) as child:
+            if action == "start":
+                assert "PCAPdroid could not be started" in child.communicate(timeout=90)[1]
+            else:
+                until(lambda: packets_of(pcap))
+                assert end(child) == 0
+                assert any("could not be stopped" in each["says"] for each in records(notes, "unable"))
+        (tools.folder / "stopped").touch()
+
+
 def test_answer_of_su_that_comes_late_is_not_that_of_another_question(
     tools: Tools,  # noqa: F811
     tmp_path: Path,
