@@ -66,7 +66,7 @@ def test_each_second_of_the_dish_is_one_row_also_one_that_was_missed(dish: FakeD
 def test_obstruction_and_outage_are_told_with_their_cause(dish: FakeDish, tmp_path: Path) -> None:
     log = tmp_path / "starlink.jsonl"
     with running("starlink", log, *options_of(dish)) as child:
-        until(lambda: records(log, "status"))
+        until(lambda: records(log, "history"))  # outages of the first answer were before the recording
         dish.is_obstructed, dish.outages = True, [("OBSTRUCTED", 10**18, 2_500_000_000)]
         until(lambda: records(log, "outage") and "OBSTRUCTED" in {r["state"] for r in records(log, "status")})
         assert end(child) == 0
