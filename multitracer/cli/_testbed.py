@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from multitracer.figures.power_figure import PowerTransfer
     from multitracer.lab.rig.radios import RigRadio
     from multitracer.lab.scenario.radio import ReceivedPower
-    from multitracer.lab.simulator.comparison import TransportResults
-    from multitracer.lab.simulator.tables import TableCell
+    from multitracer.lab.simulator.comparison import TableCell, TransportResults
     from multitracer.tables import Array
 
 

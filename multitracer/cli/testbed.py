@@ -390,7 +390,7 @@ def paper_table(name: str, stated: bool, transport: str, thresholds: str, table:
     """
     from multitracer.cli._output import check_output, page, text_output
     from multitracer.cli._testbed import counted, show_table, write_cells
-    from multitracer.lab.simulator.tables import RAY_PAPER, ray_table
+    from multitracer.lab.simulator.comparison import RAY_PAPER, ray_table
 
     del name
     packets = _packets(thresholds)

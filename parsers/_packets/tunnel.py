@@ -22,7 +22,7 @@ INSIDE = {4: IPV4, 41: IPV6, 47: GRE, 97: ETHERIP, 137: 0x8847}
 NAMES = {4: "IP in IP", 41: "IPv6 in IP", 47: "GRE", 97: "EtherIP", 137: "MPLS in IP"}
 """How these tunnels are called."""
 L2TP_3 = 115
-"""IP protocol of L2TP version 3; `udp_tunnel.l2tp_3` finds what its packets hold."""
+"""IP protocol of L2TP version 3; `opening.l2tp_3` finds what its packets hold."""
 _CHECKSUM, _ROUTING, _KEY, _SEQUENCE, _ACKNOWLEDGMENT = 0x8000, 0x4000, 0x2000, 0x1000, 0x0080
 _ERSPAN = 0x88BE
 _ERSPAN_3_IP = 2

@@ -28,7 +28,7 @@ _PARTS = {
     "protocols/rlpdump": "log of the link's events",
     "protocols/gsmtap": "log of the link's events",
     "protocols/pcap_file": "captures",
-    "scenario/truth": "truth of each packet",
+    "scenario/session_folder": "truth of each packet",
     "scenario/meters": "meters",
     "scenario/summary": "meters",
     "protocols/tcp/packet": "headers and checksums",

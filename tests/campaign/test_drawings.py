@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.campaign.report.drawings import fitting, line, linear
-from multitracer.campaign.report.page import days_section
+from multitracer.campaign.report.write import days_section
 
 VALUES = st.lists(st.floats(0, 1e12), min_size=1, max_size=30)
 

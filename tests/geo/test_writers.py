@@ -18,8 +18,7 @@ from multitracer.analysis.mobility.route import Route, route_of
 from multitracer.analysis.series.labelled import series_table
 from multitracer.errors import InputError
 from multitracer.figures.palette import MISSING, SCALES
-from multitracer.geo.route_files import geojson, gpx, kml
-from multitracer.geo.track import PLAIN, RouteColour, Track, TrackMark
+from multitracer.geo.route_files import PLAIN, RouteColour, Track, TrackMark, geojson, gpx, kml
 from multitracer.schemas.radio import POSITION
 from multitracer.units import NS_PER_S
 from parsers import gpx as gpx_format

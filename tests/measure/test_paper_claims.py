@@ -16,8 +16,7 @@ from multitracer.measure.centaurus import CentaurusClient, CentaurusServer
 from multitracer.measure.endpoint import SerialEndpoint, SerialLine, UdpEndpoint
 from multitracer.measure.exchange import GOODBYE, HELLO, RECEIPT, REPLY, REQUEST
 from multitracer.measure.plan import Experiment, MeasurementPlan
-from multitracer.measure.stream import StreamLine
-from multitracer.measure.transports import TransportOptions
+from multitracer.measure.transports import StreamLine, TransportOptions
 from multitracer.protocols.centaurus.events import SessionEnded
 from multitracer.protocols.centaurus.level1_serial import SerialMaster, SerialSlave
 from multitracer.protocols.centaurus.level1_udp import UdpWorker

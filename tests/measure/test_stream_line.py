@@ -18,8 +18,7 @@ from multitracer.measure.centaurus import CentaurusClient, CentaurusServer
 from multitracer.measure.endpoint import LineGoneError, SerialEndpoint
 from multitracer.measure.exchange import GOODBYE, HELLO, RECEIPT, REPLY, REQUEST
 from multitracer.measure.plan import Experiment, MeasurementPlan
-from multitracer.measure.stream import StreamLine, stream_address
-from multitracer.measure.transports import TransportOptions
+from multitracer.measure.transports import StreamLine, TransportOptions, stream_address
 from multitracer.protocols.centaurus.level1_serial import SerialMaster, SerialSlave
 from tests.cli.program import COMMAND, ENVIRONMENT, call
 from tests.measure.test_measure_command import _arguments, _rows, serving

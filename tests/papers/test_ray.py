@@ -14,7 +14,7 @@ from docs.papers.programs import ray, ray_page
 from multitracer.lab.channel.link_status import status_of
 from multitracer.lab.channel.ray import channel_of
 from multitracer.lab.scenario.radio import power_of
-from multitracer.lab.simulator.tables import RAY_PAPER
+from multitracer.lab.simulator.comparison import RAY_PAPER
 from multitracer.units import NS_PER_S
 from tests.cli.program import call
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.lab.tcp.profile import TcpProfile
-from multitracer.protocols.wtcp.rate import Arrival, LossWindow, RateControl
+from multitracer.protocols.wtcp.receiver import Arrival, LossWindow, RateControl
 from multitracer.protocols.wtcp.state import RateCause, RateChanged, WtcpConfig, WtcpCounters
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.lab.stack.tcp_pair import Fate, Pair

@@ -21,9 +21,9 @@ from multitracer import __version__
 from multitracer.lab.channel.ray import channel_of, switches
 from multitracer.lab.channel.switched import SwitchedConfig
 from multitracer.lab.scenario.library import load_scenario
+from multitracer.lab.simulator.comparison import RAY_THRESHOLDS
 from multitracer.lab.simulator.network import NetworkObserver
 from multitracer.lab.simulator.run import VirtualRun
-from multitracer.lab.simulator.tables import RAY_THRESHOLDS
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:

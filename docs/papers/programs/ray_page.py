@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from docs.papers.programs.page_part import read_part, write_part
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.simulator.tables import RAY_PAPER, RAY_THRESHOLDS
+from multitracer.lab.simulator.comparison import RAY_PAPER, RAY_THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

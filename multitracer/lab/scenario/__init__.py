@@ -3,9 +3,9 @@
 Also the summary and the truth that a run writes.
 
 Input: the name of a bundled scenario or a path (`library.py`). Output: a `Scenario` (`model.py`), checked:
-unknown keys raise an error with their name (`toml.py`). The bundled scenarios are the files in `bundled/`.
-When a run ends, `session_folder.py` creates its folder, `summary.py` counts, and `truth.py` writes what
-happened to each segment and frame.
+unknown keys raise an error with their name. The bundled scenarios are the files in `bundled/`.
+`session_folder.py` creates the folder of a run and writes what happened to each segment and frame;
+`summary.py` counts.
 
 What must hold: the simulator (virtual time) and the testbed (real kernels) run the same scenarios and write
 the same files. A scenario contains everything that a run depends on, and the folder of a run contains its

@@ -11,10 +11,14 @@ from multitracer.lab.channel.shared.packet_link import host_address
 from multitracer.lab.scenario.radio import check_up
 from multitracer.lab.scenario.session_folder import (
     CAPTURE,
+    FRAMES_HEADER,
     PILOT_HEADER,
     PILOT_LOG,
     RLPDUMP,
+    SEGMENTS_HEADER,
     TCP_STATE,
+    SegmentTruth,
+    frame_line,
     has_pilot,
     log_files,
     make_folders,
@@ -25,7 +29,6 @@ from multitracer.lab.scenario.session_folder import (
     write_radio,
     write_summary,
 )
-from multitracer.lab.scenario.truth import FRAMES_HEADER, SEGMENTS_HEADER, SegmentTruth, frame_line
 from multitracer.lab.simulator.host_logs import HostLogWriter
 from multitracer.lab.simulator.network import EPOCH_NS, NetworkObserver, host_clock
 from multitracer.lab.simulator.run import VirtualRun

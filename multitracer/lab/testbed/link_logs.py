@@ -16,15 +16,18 @@ from multitracer.lab.scenario.session_folder import (
     CAPTURE,
     FIRST_MOBILE_PORT,
     FIRST_PORT,
+    FRAMES_HEADER,
     PILOT_HEADER,
     PILOT_LOG,
     RLPDUMP,
+    SEGMENTS_HEADER,
+    SegmentTruth,
+    frame_line,
     has_pilot,
     pilot_line,
     rlp_facts,
 )
 from multitracer.lab.scenario.summary import Meters
-from multitracer.lab.scenario.truth import FRAMES_HEADER, SEGMENTS_HEADER, SegmentTruth, frame_line
 from multitracer.lab.tcp.packet import Endpoint, parse_packet
 from multitracer.lab.testbed.children import numbered
 from multitracer.lab.testbed.shift_clock import ClockShift

@@ -10,7 +10,7 @@ const UDP: u8 = 17;
 const HEADER_BYTES: usize = 8;
 /// IANA: gsmtap, 4729/udp. Python counts it by this name.
 const GSMTAP_PORT: u16 = 4729;
-/// Ports of tunnels in UDP, as in `parsers/_packets/udp_tunnel.py`: Python looks whether there is one.
+/// Ports of tunnels in UDP, as in `parsers/_packets/opening.py`: Python looks whether there is one.
 const fn is_of_tunnel(port: u16) -> bool {
     matches!(port, 1701 | 2152 | 3544 | 4754 | 4789 | 4790 | 6081 | 8472)
 }

@@ -11,7 +11,7 @@ from multitracer.errors import FormatError
 from multitracer.lab.channel.cdma2000_radio import Cdma2000Config
 from multitracer.lab.channel.cdpd_config import CdpdConfig, LossConfig
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
-from multitracer.lab.scenario.toml import parse_scenario
+from multitracer.lab.scenario.library import parse_scenario
 from tests.lab.channel.link_table import PAGE
 
 

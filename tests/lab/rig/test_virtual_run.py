@@ -14,7 +14,7 @@ import pytest
 import multitracer as mt
 from multitracer.errors import InputError
 from multitracer.lab.rig.radios import profile_name, with_tcp_profile
-from multitracer.lab.rig.virtual_transports import VirtualTcp
+from multitracer.lab.rig.virtual import VirtualTcp
 from multitracer.lab.simulator.network import EPOCH_NS, VirtualNetwork
 from multitracer.lab.tcp.profile import tcp_profile
 from multitracer.manifest import changed_files, read_manifest

@@ -6,7 +6,7 @@ import csv
 from typing import TYPE_CHECKING, Any
 
 from multitracer.lab.rig.virtual import run_virtual
-from multitracer.lab.scenario.toml import parse_scenario
+from multitracer.lab.scenario.library import parse_scenario
 from multitracer.measure.plan import Experiment, MeasurementPlan
 
 if TYPE_CHECKING:

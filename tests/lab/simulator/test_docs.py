@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.lab.scenario.toml import parse_scenario
+from multitracer.lab.scenario.library import parse_scenario
 from tests.lab.simulator.reference import PAGE, table, written
 from tests.lab.simulator.watch import watched
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from multitracer.errors import FormatError, InputError, MultiTracerError
 from multitracer.lab.channel.cdpd_config import CdpdConfig
-from multitracer.lab.scenario.library import bundled_names, load_scenario
-from multitracer.lab.scenario.toml import parse_scenario
+from multitracer.lab.scenario.library import bundled_names, load_scenario, parse_scenario
 from multitracer.lab.tcp.profile import BSD, MODERN
 from tests.narrowed import call_of
 
