@@ -84,13 +84,13 @@ def _write_json(session: Inputs, recording: Recording | None) -> None:
     from multitracer.cli._summary import log_records
     from multitracer.words import portable
 
-    captures = recording.captures if recording else []
+    captures = [] if recording is None else recording.captures
     document = {
         "schema": SCHEMA,
         "name": portable(session.name),
         "folder": None if session.folder is None else portable(str(session.folder)),
         "manifest": _manifest_record(session),
-        "trust": recording.trust_document() if recording else None,
+        "trust": recording.trust_document() if recording else None,  # false without captures
         "captures": [
             {
                 "host": portable(capture.point.name),
@@ -99,8 +99,8 @@ def _write_json(session: Inputs, recording: Recording | None) -> None:
             }
             for capture in captures
         ],
-        "logs": list(log_records(recording)) if recording else [],
-        "warnings": [portable(each) for each in (recording.warnings if recording else session.warnings)],
+        "logs": [] if recording is None else list(log_records(recording)),
+        "warnings": [portable(each) for each in (session if recording is None else recording).warnings],
     }
     json.dump(document, standard_output(), allow_nan=False, indent=1)
     standard_output().write("\n")

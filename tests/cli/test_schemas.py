@@ -65,6 +65,15 @@ def test_inspect(name: str) -> None:
     assert sum(each["connections"] for each in document["captures"]) > 0 or document["logs"]
 
 
+def test_inspect_of_a_log_without_a_capture_has_its_rows() -> None:
+    log = _SAMPLES / "rehearsed-drive" / "mobile" / "radio-0.jsonl.xz"
+    document = checked("inspect", "inspect", "--json", log)
+    (record,) = document["logs"]
+    assert record["rows"]["radio"] > 100
+    assert f"radio {record['rows']['radio']:,}" in call("inspect", log).stdout
+    assert document["trust"] is None
+
+
 def test_inspect_tells_what_was_changed_and_keeps_hostile_names_as_text(tmp_path: Path) -> None:
     session = tmp_path / "drive"
     (session / "car").mkdir(parents=True)
