@@ -78,6 +78,7 @@ const Timeline = (() => {
   window.addEventListener("hashchange", () => {
     const linked = ofFragment();
     if (linked) zoom(...linked);
+    else forgetful = false; // the address names a section now
   });
 
   return {

@@ -51,6 +51,14 @@ def left_of(browser: Browser, selector: str) -> float:
     return browser.evaluate(f"document.querySelector('{selector}').getBoundingClientRect().left")
 
 
+def test_the_address_of_a_section_is_not_replaced_by_a_window_from_before_it(page: Browser) -> None:
+    page.evaluate("Timeline.zoom(1, 2), (location.hash = 'connections')")
+    page.evaluate("new Promise((done) => setTimeout(done, 1500))")  # the window is remembered when the browser is idle
+    assert page.evaluate("location.hash") == "#connections"
+    page.evaluate("Timeline.zoom(2, 3)")
+    page.wait("location.hash.startsWith('#from=2')")
+
+
 def test_a_drag_over_the_rows_zooms_the_figure(page: Browser) -> None:
     begin, end = page.evaluate("Object.values(document.querySelector('.tracks').dataset).map(Number)")
     x, y = place(page, 0.5)
