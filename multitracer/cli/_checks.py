@@ -43,11 +43,12 @@ _PACKAGES = (  # import name, distribution, extra that brings it ("" is always i
     ("fsspec", "fsspec", "campaign", "compare recordings, and store campaigns"),
     ("s3fs", "s3fs", "campaign", "store campaigns in buckets"),
     ("ipykernel", "ipykernel", "notebook", "run notebooks"),
+    ("nbformat", "nbformat", "notebook", "show figures in notebooks"),
     ("starlink_grpc", "starlink-grpc-core", "starlink", "record a Starlink dish"),
     ("grpc", "grpcio", "starlink", "record a Starlink dish"),
     ("scat", "signalcat", "signalling", "read diagnostic logs of modems (GPL-2.0-or-later, no part of all)"),
 )
-_NOT_IMPORTED = ("sklearn", "distributed", "s3fs", "scapy", "ipykernel", "starlink_grpc", "grpc", "scat")
+_NOT_IMPORTED = ("sklearn", "distributed", "s3fs", "scapy", "ipykernel", "nbformat", "starlink_grpc", "grpc", "scat")
 """Packages of which `doctor` reads the version only: to import one takes seconds, or only another process may
 (docs/licences.md)."""
 _NEEDED_EXTRAS = ("", "tables", "figures")

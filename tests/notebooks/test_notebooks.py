@@ -38,10 +38,10 @@ def test_notebook_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def kernel() -> AsyncKernelManager:
-    """Return a manager of kernels that are this interpreter, whatever kernels are installed."""
+    """Return a manager of kernels of this interpreter, in which only what `.[all]` brings can be imported."""
     manager = AsyncKernelManager()
     spec = manager.kernel_spec_manager.get_kernel_spec("python3")
-    spec.argv = [sys.executable, *spec.argv[1:]]
+    spec.argv = [sys.executable, str(Path(__file__).with_name("only_extra_all.py")), "-f", "{connection_file}"]
     manager._kernel_spec = spec
     return manager
 
