@@ -424,7 +424,7 @@ def _packets(text: str) -> list[int]:
 def _in_virtual_time(scenario: Scenario, folder: Path, seed: int | None, ns2: Path | None) -> Summary:
     from multitracer.cli._output import replacing
     from multitracer.lab.simulator.ns2_trace import Ns2Trace
-    from multitracer.lab.simulator.record import record_virtual
+    from multitracer.lab.simulator.run import record_virtual
 
     if ns2 is None:
         return record_virtual(scenario, folder, seed=seed)

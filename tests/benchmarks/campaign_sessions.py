@@ -34,7 +34,7 @@ _DRIVE = Path("sample_traces/rehearsed-drive")
 def make(folder: Path, number: int) -> None:
     """Make one session; its number decides its shape and is its seed."""
     from multitracer.lab.scenario.library import load_scenario
-    from multitracer.lab.simulator.record import record_virtual
+    from multitracer.lab.simulator.run import record_virtual
 
     shapes = (*_CUT, "cdma2000-download", "cdma2000-download", "cdpd", "drive")
     shape = shapes[number % len(shapes)]

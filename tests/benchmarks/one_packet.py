@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.lab.channel.ray import channel_of
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 
 if TYPE_CHECKING:
     from types import FrameType

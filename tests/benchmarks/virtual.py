@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from multitracer.lab.channel.ray import channel_of
 from multitracer.lab.channel.switched import SwitchedConfig
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 from tests.benchmarks import goals
 from tests.lab.rig.virtual import link
 

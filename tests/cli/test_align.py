@@ -16,7 +16,7 @@ import pytest
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.scenario.model import ClockSetting as WrongClock
 from multitracer.lab.simulator.network import EPOCH_NS
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 from tests.cli.program import call, run
 from tests.clock.restamp import S, restamp, stamps_of
 from tests.conftest import SAMPLES

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 from tests.cli.program import ROOT, analyze, call
 from tests.cli.test_analyze import SCHEMA, closed
 from tests.lab.rig.virtual import link

@@ -8,7 +8,7 @@ import numpy as np
 
 import parsers
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 from multitracer.recording.read import read
 
 if TYPE_CHECKING:

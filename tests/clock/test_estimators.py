@@ -13,7 +13,7 @@ from multitracer.clock.sources.one_way import relate_gps, relate_timestamps
 from multitracer.clock.sources.stalls import is_bad, relate_radio, relate_stalls, stalls_of_arrivals, stalls_of_readings
 from multitracer.errors import ClockError
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 from multitracer.recording.read import read
 from multitracer.schemas.radio import POSITION, RADIO
 from multitracer.tables import NA, NOT_A_TIME, Table

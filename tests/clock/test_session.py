@@ -19,7 +19,7 @@ from multitracer.clock.session_clock import Clocks, _first_of_each, clocks_of
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.scenario.model import ClockSetting as WrongClock
 from multitracer.lab.simulator.network import EPOCH_NS
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 from multitracer.recording.read import read
 from multitracer.tables import NOT_A_TIME
 from tests.conftest import SAMPLES

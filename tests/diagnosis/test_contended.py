@@ -10,7 +10,7 @@ import pytest
 from multitracer.diagnosis.account.link_account import link_account
 from multitracer.diagnosis.account.uses import Use, UseCause
 from multitracer.diagnosis.diagnose import channel_use, diagnose
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer
 from multitracer.tables import NA

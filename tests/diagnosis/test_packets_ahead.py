@@ -12,7 +12,7 @@ from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.packets.packet_delays import PacketDelays, may_be_full, packets_ahead
 from multitracer.diagnosis.queue_at_losses import _follows_overload, _unless_longest, _waits_without_queue
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer
 from multitracer.units import NS_PER_MS, NS_PER_S

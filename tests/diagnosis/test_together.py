@@ -14,7 +14,7 @@ from multitracer.diagnosis.limits.group import ConnectionGroup, GroupConnection,
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.sentence import facts_of
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 from multitracer.recording.read import read
 from multitracer.units import NS_PER_MS
 

@@ -9,8 +9,7 @@ import pickle
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.lab.simulator.record import record_virtual
-from multitracer.lab.simulator.run import VirtualRun
+from multitracer.lab.simulator.run import VirtualRun, record_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

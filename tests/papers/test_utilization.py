@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from docs.papers.programs import figure6, figure6_page
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer
 from tests.narrowed import call_of

@@ -12,7 +12,7 @@ from multitracer.errors import FormatError
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.network import EPOCH_NS
 from multitracer.lab.simulator.ns2_trace import Ns2Trace
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 from parsers import ns2_trace
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.queue import QueueConfig
 from multitracer.lab.channel.shared.scheduler import ScriptEvent
 from multitracer.lab.scenario.model import Scenario, ScenarioTraffic
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 from multitracer.lab.tcp.profile import BSD
 from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer

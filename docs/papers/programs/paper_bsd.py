@@ -18,7 +18,7 @@ from typing import Any
 from docs.papers.programs.paper_numbers import MSS_BYTES, Trace, overflow, slow_start, trace
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.scenario.model import Scenario
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 
 Document = dict[str, Any]
 _GAP = 0.07

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from multitracer.cli._program import run
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 from tests.report.chromium import Browser
 
 IMAGES = Path(__file__).parents[1] / "images"

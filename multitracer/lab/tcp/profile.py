@@ -73,7 +73,7 @@ class TcpProfile:
     max_rto_ns: int = 60 * NS_PER_S
     """Upper bound of the retransmission timeout, with or without back-off; at least 60 s in RFC 6298."""
     rto: Literal["rfc6298", "linux"] = "rfc6298"
-    """How the retransmission timeout is computed from samples; see `rto.py`."""
+    """How the retransmission timeout is computed from samples; see `transmitter.py`."""
     syn_linear_timeouts: int = 0
     """Number of SYN timeouts that do not double the next timeout (Linux: 4)."""
     timer_tick_ns: int = NS_PER_MS

@@ -23,7 +23,7 @@ from multitracer.lab.channel.ray_scene import (
 from multitracer.lab.channel.shared.scheduler import ScriptEvent
 from multitracer.lab.channel.switched import SwitchedConfig
 from multitracer.lab.scenario.library import bundled_names, load_scenario, parse_scenario
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 from multitracer.protocols.link_events import OutageEnded, OutageStarted, PacketDropped, PieceLost
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.conftest import ROOT

@@ -19,7 +19,7 @@ from multitracer.lab.rig.radios import radio_of
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.scenario.model import TRANSPORTS, Scenario, ScenarioTraffic
 from multitracer.lab.simulator.comparison import TransportResults, TransportRun, compare, runs_of
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 from multitracer.lab.transports_figure import transports_figure
 from multitracer.protocols.error_trace import ErrorTrace
 from tests.cli.program import call

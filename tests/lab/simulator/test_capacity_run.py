@@ -11,7 +11,7 @@ import pytest
 from multitracer.errors import FormatError, InputError
 from multitracer.lab.scenario.library import load_scenario, read_capacity_trace
 from multitracer.lab.scenario.radio import realism_of
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 from multitracer.protocols.capacity_trace import CapacityTrace
 from multitracer.recording.capacity import recorded_capacity
 from multitracer.recording.inputs import find_inputs

@@ -10,8 +10,7 @@ import pytest
 import multitracer as mt
 from multitracer.errors import FormatError, InputError
 from multitracer.lab.channel.shared.packet_link import host_address
-from multitracer.lab.simulator.record import record_virtual
-from multitracer.lab.simulator.run import VirtualRun
+from multitracer.lab.simulator.run import VirtualRun, record_virtual
 from multitracer.lab.testbed.run import run_real
 from multitracer.manifest import Role, read_manifest
 from tests.cli.program import call

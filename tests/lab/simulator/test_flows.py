@@ -13,8 +13,7 @@ from multitracer.analysis.fairness import fairness_gap, jain_index
 from multitracer.errors import FormatError
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.scenario.model import TCP_TRANSPORTS
-from multitracer.lab.simulator.record import record_virtual
-from multitracer.lab.simulator.run import VirtualRun
+from multitracer.lab.simulator.run import VirtualRun, record_virtual
 from multitracer.recording.fair_shares import fair_shares
 from multitracer.recording.read import read
 from tests.lab.rig.virtual import link

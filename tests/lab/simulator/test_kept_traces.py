@@ -13,7 +13,7 @@ from multitracer.errors import InputError
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.scenario.model import Scenario
 from multitracer.lab.scenario.session_folder import keep_scenario
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.recording.read import read
 from tests.cli.program import call, run

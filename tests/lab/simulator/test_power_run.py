@@ -15,7 +15,7 @@ from multitracer.lab.channel.switched import SwitchedConfig
 from multitracer.lab.rig.radios import radio_of
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.scenario.radio import power_of, realism_of, repeated
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 from multitracer.units import NS_PER_S
 from tests.cli.program import call
 

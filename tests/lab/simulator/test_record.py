@@ -21,8 +21,7 @@ import parsers
 from multitracer.errors import InputError
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.scenario.model import ClockSetting, Scenario, ScenarioTraffic
-from multitracer.lab.simulator.record import record_virtual
-from multitracer.lab.simulator.run import VirtualRun
+from multitracer.lab.simulator.run import VirtualRun, record_virtual
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.protocols.error_trace import ErrorTrace
 from multitracer.protocols.link_events import FrameLost
@@ -102,7 +101,7 @@ def test_a_process_of_its_own_writes_the_same_bytes(tmp_path: Path) -> None:
     """No order of sets, no hash seed, no clock of the machine gets into a log."""
     code = (
         "import sys; from pathlib import Path; from multitracer.lab.scenario.library import load_scenario;"
-        "from multitracer.lab.simulator.record import record_virtual;"
+        "from multitracer.lab.simulator.run import record_virtual;"
         "record_virtual(load_scenario('fig11-fade'), Path(sys.argv[1]))"
     )
     for name in ("a", "b"):

@@ -16,7 +16,7 @@ from multitracer.lab.channel.shared.frame_errors import ErrorConfig, ReplayedErr
 from multitracer.lab.scenario.library import load_scenario, read_error_trace
 from multitracer.lab.scenario.model import Scenario, ScenarioTraffic
 from multitracer.lab.scenario.radio import realism_of, under_errors
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 from multitracer.protocols.error_trace import ErrorTrace, LostRuns, parse_error_trace
 from tests.cli.program import call
 

@@ -18,7 +18,7 @@ import pytest
 from multitracer import __version__
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator import network
-from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import record_virtual
 from tests.lab.rig.virtual import plan, run
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from multitracer.lab.channel.cdma2000_radio import Cdma2000Config
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.scenario.model import ScenarioTraffic
 from multitracer.lab.simulator.network import NetworkObserver
-from multitracer.lab.simulator.record import record_virtual
-from multitracer.lab.simulator.run import VirtualRun
+from multitracer.lab.simulator.run import VirtualRun, record_virtual
 from multitracer.protocols.link_events import STREAM_BITS, RateAssigned
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.quantities import Quantities

@@ -11,8 +11,7 @@ import pytest
 import multitracer as mt
 from multitracer.lab.scenario.model import WTCP_PACKET_BYTES
 from multitracer.lab.simulator.network import NetworkObserver
-from multitracer.lab.simulator.record import record_virtual
-from multitracer.lab.simulator.run import VirtualRun
+from multitracer.lab.simulator.run import VirtualRun, record_virtual
 from tests.lab.rig.virtual import link
 from tests.lab.simulator.test_flows import traffic
 from tests.lab.simulator.test_record import contents, truth

@@ -12,10 +12,10 @@ import pytest
 
 from multitracer.lab.tcp.congestion.base import Acked
 from multitracer.lab.tcp.congestion.linux_reno import LinuxReno
+from multitracer.lab.tcp.connection import TcpReceiver
 from multitracer.lab.tcp.profile import BSD, MODERN, as_linux
-from multitracer.lab.tcp.receiver import TcpReceiver
-from multitracer.lab.tcp.rto import LinuxRtoEstimator
 from multitracer.lab.tcp.state import AckInfo, CongestionState
+from multitracer.lab.tcp.transmitter import LinuxRtoEstimator
 from multitracer.recording.read import read
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from tests.conftest import SAMPLES

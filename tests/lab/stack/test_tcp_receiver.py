@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from multitracer.lab.tcp.connection import TcpReceiver
 from multitracer.lab.tcp.profile import BSD, MODERN
-from multitracer.lab.tcp.receiver import TcpReceiver
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.lab.stack.tcp_pair import Fate, Pair, lose_data
 

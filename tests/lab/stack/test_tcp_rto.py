@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.lab.tcp.rto import RtoEstimator
+from multitracer.lab.tcp.transmitter import RtoEstimator
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 rtts = st.lists(st.integers(1, 30 * NS_PER_S), min_size=1, max_size=50)

@@ -10,8 +10,7 @@ import multitracer as mt
 from multitracer.errors import InputError
 from multitracer.lab.rig.real import run_real as measure_real
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.simulator.record import record_virtual
-from multitracer.lab.simulator.run import VirtualRun
+from multitracer.lab.simulator.run import VirtualRun, record_virtual
 from multitracer.lab.testbed.run import run_real
 from multitracer.manifest import changed_files, read_manifest
 from tests.cli.program import run
