@@ -55,8 +55,8 @@ class Run(NamedTuple):
 
     @property
     def arrived_ns(self) -> Array:
-        """When each arrived, in whole microseconds, as ftrace writes; an ACK may be applied within one."""
-        return self.arrivals["time_ns"] // NS_PER_US * NS_PER_US
+        """When each arrived, less the part of a microsecond that ftrace cuts off the times of the kernel's records."""
+        return self.arrivals["time_ns"] - NS_PER_US
 
     def packet_of(self, time_ns: Array) -> Array:
         """Return the arrival at or before each instant."""
