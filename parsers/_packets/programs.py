@@ -2,7 +2,8 @@
 
 PCAPdroid writes a trailer of 32 bytes behind a packet: a magic number, the user number of the program (an Android
 program has one of its own), its name, and a checksum. In pcapng the user number is a comment of the packet
-("u-10123"), and a custom block names the programs. In its VPN mode the phone's address is always the same.
+("u-10123", only where the section's header names PCAPdroid), and a custom block names the programs. In its VPN mode
+the phone's address is always the same.
 
 Source: PCAPdroid, docs/app_api.md; app/src/main/jni/core/pcap_dump.h (trailer, custom block) and CaptureService.java
 (addresses).
@@ -45,6 +46,11 @@ _ENTERPRISE, _UID_MAP = 62652, 1
 """PCAPdroid's private enterprise number, and the type of its custom block with names."""
 _UNKNOWN = -1
 _LONGEST_NAME = 64
+
+
+def is_pcapdroid(application: bytes) -> bool:
+    """Return whether the application that a section (pcapng) names as its writer is PCAPdroid."""
+    return application.startswith(b"PCAPdroid")
 
 
 def user_of_comment(value: bytes) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from multitracer.captured import CaptureInterface, SourceFile
@@ -17,7 +18,7 @@ from multitracer.protocols.pcap_file import BlockType, OptionCode
 from multitracer.units import NS_PER_S
 from parsers._capture.bounds import largest_packet
 from parsers._capture.time_unit import forced_tick_ns
-from parsers._packets.programs import note_names, user_of_comment
+from parsers._packets.programs import is_pcapdroid, note_names, user_of_comment
 from parsers._registry import has_plug_ins
 
 if TYPE_CHECKING:
@@ -182,6 +183,18 @@ def resolution_of(block: bytes, order: str) -> Resolution:
     return Resolution(code, offset_s)
 
 
+@dataclass(slots=True)
+class Section:
+    """A section in the window: its byte order, its first packet, and who wrote it."""
+
+    first: int
+    """Index of its first packet."""
+    order: str
+    base: int
+    """Index of its first interface in `Sections.local`."""
+    is_pcapdroid: bool
+
+
 class Sections:
     """The sections and interfaces that were read.
 
@@ -196,6 +209,8 @@ class Sections:
         self.since: list[int] = []
         """Packets of the window before the description of each interface of `local`."""
         self.base = 0
+        self.is_pcapdroid = False
+        """Whether the current section is of PCAPdroid, whose comments of packets name programs."""
         self.count = 0
         """Section headers so far; one that is read again after damage counts twice."""
         self.units: dict[int, int] = {}
@@ -214,14 +229,14 @@ class Sections:
         self.since = [0] * len(self.local)
         self.base = 0
 
-    def rewind(self, packet: int, *, base: int, order: str) -> None:
-        """Discard the sections and interfaces of the window that come after packet number `packet`.
+    def rewind(self, packet: int, section: Section) -> None:
+        """Discard the sections and interfaces of the window that come after packet number `packet` in `section`.
 
-        The blocks there are read again after damage. `base` and `order` are those of that packet's section.
+        The blocks there are read again after damage.
         """
         kept = bisect_right(self.since, packet)
         del self.local[kept:], self.since[kept:]
-        self.base, self.order = base, order
+        self.base, self.order, self.is_pcapdroid = section.base, section.order, section.is_pcapdroid
 
     def begin_section(self, block: bytes, order: str) -> str | None:
         """Read a section header block; return a description of the error in it, or None."""
@@ -235,6 +250,7 @@ class Sections:
         self.order = order
         self.count += 1
         self.base = len(self.local)
+        self.is_pcapdroid = False
         source = self.source
         for code, value in options(block[24:-4], order):
             if code == OptionCode.COMMENT:
@@ -245,6 +261,7 @@ class Sections:
                 source.operating_system = source.operating_system or text(value)
             elif code == 4:
                 source.application = source.application or text(value)
+                self.is_pcapdroid = is_pcapdroid(value)
         return None
 
     def other(self, kind: int, block: bytes, *, packets_before: int) -> str | None:
@@ -332,10 +349,13 @@ class Sections:
         """Whether the maximum number of comments is stored, so that further ones are ignored."""
         return len(self.source.comments) > _MOST_COMMENTS
 
-    def comment(self, packet: int | None, value: bytes) -> None:
-        """Store the comment of a packet (None: of the file), unless the maximum number is stored."""
+    def comment(self, packet: int | None, value: bytes, *, is_pcapdroid: bool = False) -> None:
+        """Store the comment of a packet (None: of the file), unless the maximum number is stored.
+
+        One of PCAPdroid may name the user of a packet.
+        """
         comments = self.source.comments
-        if packet is not None and (user := user_of_comment(value)) is not None:
+        if packet is not None and is_pcapdroid and (user := user_of_comment(value)) is not None:
             self.source.users[packet] = user
             return
         if len(comments) < _MOST_COMMENTS:

@@ -187,8 +187,7 @@ def packet_records(
         last = min(bad, unclosed)
         if not blocks.described[last]:
             walked.damaged_until = _last_undescribed(blocks, last, walked, sections)
-        section = walked.section_of(last)
-        sections.rewind(last, base=section.base, order=section.order)
+        sections.rewind(last, walked.section_of(last))
     return complete, damage
 
 
@@ -324,5 +323,6 @@ def _note_comments(
     """Store the comments of the packets from index `first` on; the options of a packet end at `end`."""
     at = records.start + (records.captured + 3 & ~3)
     big = _is_big_endian(walked)[: len(records)]
+    own = walked.each([s.is_pcapdroid for s in walked.sections])
     for index, value in comments(records.data, at, end[: len(records)], big_endian=big):
-        sections.comment(first + index, value)
+        sections.comment(first + index, value, is_pcapdroid=bool(own[index]))

@@ -20,6 +20,7 @@ from parsers._pcapng.blocks import (
     SECTION_HEADER,
     SMALLEST,
     SMALLEST_BLOCK,
+    Section,
     byte_order,
     is_laid_out_as_packet,
 )
@@ -51,17 +52,6 @@ _FIRST_SEARCHED_BYTES = 4096
 """Where a block is searched after damage: most begin near, and a file may be damaged in each of its blocks."""
 
 
-@dataclass(slots=True)
-class Section:
-    """A section in the window: its byte order, and its first packet."""
-
-    first: int
-    """Index of its first packet."""
-    order: str
-    base: int
-    """Index of its first interface in `Sections.local`."""
-
-
 class WalkedBlocks:
     """Positions of the packet blocks that a walk found in a window, and their sections."""
 
@@ -86,7 +76,7 @@ class WalkedBlocks:
 
     def begin_section(self, sections: Sections) -> None:
         """Record that all packets added from now on belong to the current section."""
-        self.sections.append(Section(self.count, sections.order, sections.base))
+        self.sections.append(Section(self.count, sections.order, sections.base, sections.is_pcapdroid))
 
     def add(self, starts: Numbers | list[int]) -> None:
         """Add positions of packet blocks in the window: int64, ascending."""

@@ -75,10 +75,9 @@ def block(kind: int, body: bytes) -> bytes:
     return struct.pack("<II", kind, 12 + len(body)) + body + struct.pack("<I", 12 + len(body))
 
 
-def pcapng_of_pcapdroid(packets: list[tuple[bytes, int]]) -> bytes:
+def pcapng_of_pcapdroid(packets: list[tuple[bytes, int]], application: bytes = b"PCAPdroid v1.8.6") -> bytes:
     """Return a file as PCAPdroid writes pcapng with its extensions: names, secrets, a user's comment each."""
-    application = b"PCAPdroid v1.8.6"
-    options = struct.pack("<HH", 4, len(application)) + application + bytes(4)
+    options = struct.pack("<HH", 4, len(application)) + application + bytes(-len(application) % 4) + bytes(4)
     data = block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + options)
     data += block(1, struct.pack("<HHI", 101, 0, 65535))
     data += block(0xBAD, struct.pack("<IHBBiBB", 62652, 1, 1, 0, 10123, 11, 7) + b"org.exampleBrowser")
@@ -100,6 +99,19 @@ def test_pcapng_names_programs_and_its_secrets_are_counted(tmp_path: Path) -> No
     assert dict(zip(frame["sport"], frame["app"], strict=True)) == {5000: "Browser", 5001: "user 10200"}
     (file,) = read_capture([path]).files
     assert (file.secrets, file.vpn, file.comments) == (1, "PCAPdroid", [])
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_comments_of_another_program_are_comments_not_users(tmp_path: Path, order: str) -> None:
+    """Also in a file whose other section is of PCAPdroid."""
+    others = pcapng_of_pcapdroid([(of_phone(5001), 7), (to_phone(5001), 7)], b"Wireshark")
+    assert read_capture([written(tmp_path / "others.pcapng", others)]).files[0].comments == [(1, "u-7"), (2, "u-7")]
+    own = pcapng_of_pcapdroid([(of_phone(5000), 10123)])
+    path = written(tmp_path / "joined.pcapng", others + own if order == "before" else own + others)
+    frame = mt.open(path).connections
+    assert dict(zip(frame["sport"], frame["app"], strict=True)) == {5000: "Browser", 5001: ""}
+    first = 1 if order == "before" else 2
+    assert read_capture([path]).files[0].comments == [(first, "u-7"), (first + 1, "u-7")]
 
 
 def test_hostile_trailers_are_text(tmp_path: Path) -> None:
