@@ -191,9 +191,12 @@ _EVENT = re.compile(
     r"data_(?:network|stall)_\w{1,36}|call_drop|bad_ip_address"
 )
 _UNSOLICITED = re.compile(r"\[UNSL\]< (UNSOL_\w{1,42})(.*)")
+_SOLICITED = re.compile(r"\[\d{4,9}\]< (?:RIL_REQUEST_)?(?:SIGNAL_STRENGTH|GET_CELL_INFO_LIST) (.*)")
+"""Answers to questions of Android itself, with levels or cells; an answer with an error has none."""
 _STRENGTH = re.compile(r"SignalStrength:? ?\{.*")
 _CELLS = re.compile(r"\[CellInfo.*")
-_CARD = re.compile(r"\[PHONE(\d)\]\s*$")
+_CARD = re.compile(r"\[(?:PHONE|SUB)(\d)\]\s*$")
+"""The card of a line of the radio log: `SUB` until Android 9, and of some makers."""
 _MOST_REGISTRY = 20_000
 """Lines of a registry: with two cards it has some thousand."""
 _MOST_ROWS = 100_000
@@ -212,6 +215,8 @@ class _Report:
         self._dumps = RegistryDumps(lines)
         self._events = Sparse(PHONE_EVENTS)
         self._registry: list[str] | None = None
+        self._cardless = 0
+        """Lines of the radio log with levels that name no card."""
         self._begin: datetime | None = None
         self._zone: tzinfo | None = None
 
@@ -252,14 +257,17 @@ class _Report:
         self._registry = None
 
     def _log_line(self, text: str) -> None:
-        if "UNSOL_" not in text and "_" not in text[:90]:
+        if "_" not in text[:120]:
             return
         line = _LINE.match(text)
         if line is None:
             return
         tag, words = line[7], line[8]
         time_ns = _provisional_ns(*line.groups()[:6])
-        if tag in ("RILJ", "RIL-J") and (unsolicited := _UNSOLICITED.match(words)):
+        if tag in ("RILJ", "RIL-J") and (solicited := _SOLICITED.match(words)):
+            if " error" not in solicited[0][:60]:
+                self._levels(solicited[1], time_ns)
+        elif tag in ("RILJ", "RIL-J") and (unsolicited := _UNSOLICITED.match(words)):
             if unsolicited[1] in ("UNSOL_SIGNAL_STRENGTH", "UNSOL_CELL_INFO_LIST"):
                 self._levels(unsolicited[2], time_ns)
             else:
@@ -275,8 +283,9 @@ class _Report:
         card = _CARD.search(text)
         self._dumps.stamps = {"time_ns": time_ns}
         named = f"mSignalStrength={strength[0]}" if strength else f"mCellInfo={cells[0] if cells else ''}"
-        for line in (f"Phone Id={card[1] if card else 0}", named):
-            self._dumps.take(f" {line}")
+        self._dumps.card = int(card[1]) if card else None
+        self._cardless += card is None
+        self._dumps.take(f" {named}")
         self._dumps.flush()
 
     def _fits(self, rows: int) -> bool:
@@ -309,6 +318,11 @@ class _Report:
             self._lines.warn(NO_YEAR)
         placed = {"time_ns": self._placed(self._dumps.rows.columns()["time_ns"], zone)}
         radio = radio_of(self._dumps, self._lines, {}, placed)
+        if self._cardless and not radio.missing("modem").all():
+            self._lines.warn(
+                f"{self._cardless:,} lines of the radio log with levels name no SIM card, of several in the report; "
+                "that of their rows is not known"
+            )
         facts = self._lines.provenance(self._path, FORMAT.name)
         radio.provenance = noted(facts, radio.provenance.get("missing", {}))
         times_ns = self._placed(self._events.columns()["time_ns"], zone)

@@ -55,7 +55,8 @@ class RegistryDumps:
         self._length = 0
         self._begin = 0
         self._in_events = False
-        self._card: int | None = None
+        self.card: int | None = None
+        """Number of the SIM card of the rows that follow; None if it is not known."""
         self.jumps = Jumps()
         self.unsigned: set[str] = set()
         """Technologies whose levels were written without a sign."""
@@ -83,9 +84,9 @@ class RegistryDumps:
             self.flush()
             self._begin = self._lines.number
         if plain.startswith("last known state"):
-            self._card = None
+            self.card = None
         elif card := _CARD.match(plain):
-            self._card = integer(card[1])
+            self.card = integer(card[1])
         self._add(plain)
 
     def _add(self, text: str) -> None:
@@ -107,7 +108,7 @@ class RegistryDumps:
         values = signed(values, self.unsigned)
         known = {name: value for name, value in values.items() if self._can_be(name, value)}
         if known.keys() - {"role", "rat"}:
-            self.rows.append({"source": source, **known, **self.stamps, "line": self._begin, "modem": self._card})
+            self.rows.append({"source": source, **known, **self.stamps, "line": self._begin, "modem": self.card})
 
     def _can_be(self, name: str, value: object) -> bool:
         """Return whether a value is possible; count an impossible value."""

@@ -198,3 +198,40 @@ def test_damaged_zip_gives_tables_or_an_error(data: bytes) -> None:
 @given(date=st.from_regex(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", fullmatch=True))
 def test_any_date_gives_tables(date: str) -> None:
     rows(REPORT.replace("2026-01-02 00:10:00", date).encode())
+
+
+def radio_log(*lines: tuple[str, str]) -> bytes:
+    """Return a report with lines of the radio log, each with levels and the words that end it."""
+    said = "".join(
+        f"01-02 00:05:0{n}.000 radio  2345  2399 D RILJ    : {begin} {STRENGTH}{end}\n"
+        for n, (begin, end) in enumerate(lines)
+    )
+    return REPORT.replace("01-02 00:06:00.000 radio", f"{said}01-02 00:06:00.000 radio", 1).encode()
+
+
+UNSOLICITED = "[UNSL]< UNSOL_SIGNAL_STRENGTH"
+
+
+@pytest.mark.parametrize(("end", "card"), [(" [PHONE1]", 1), (" [SUB1]", 1), ("", None), (" [PHONE1] and more", None)])
+def test_card_of_a_line_of_the_radio_log_is_what_the_line_says(end: str, card: int | None) -> None:
+    data = radio_log((UNSOLICITED, end), (UNSOLICITED, " [PHONE1]"))
+    made = parsed(bugreport.FORMAT, data)["radio"]
+    (row,) = [row for row in made.rows() if row["time_ns"] == ns("2026-01-02T00:05:00")]
+    assert (row["rsrp_dbm"], row["modem"]) == (-104.0, card)
+    warned = [each for each in made.provenance["warnings"] if "name no SIM card" in each]
+    assert len(warned) == (card is None)
+
+
+def test_line_without_a_card_of_a_phone_with_one_card_is_that_of_the_phone() -> None:
+    data = radio_log((UNSOLICITED, ""))
+    made = parsed(bugreport.FORMAT, data)["radio"]
+    assert made.missing("modem").all()
+    assert not [each for each in made.provenance["warnings"] if "SIM card" in each]
+
+
+@pytest.mark.parametrize("name", ["SIGNAL_STRENGTH", "RIL_REQUEST_SIGNAL_STRENGTH", "GET_CELL_INFO_LIST"])
+def test_answers_to_androids_own_questions_are_levels_unless_they_are_errors(name: str) -> None:
+    data = radio_log((f"[0649]< {name}", " [PHONE0]"), (f"[0650]< {name} error 66", " [PHONE0]"))
+    times = [row["time_ns"] for row in rows(data) if row["rsrp_dbm"] == -104.0]
+    assert times.count(ns("2026-01-02T00:05:00")) == 1
+    assert ns("2026-01-02T00:05:01") not in times
