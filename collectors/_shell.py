@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +22,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
-    from typing import Self
+    from typing import IO, Self
 
     from collectors._stop import Stop
 
@@ -33,6 +35,36 @@ _WORDS_BYTES = 200
 _LONGEST_LINE = 2000
 _EARLIEST_NS = 10**17
 """Clocks before 1973 were never set: a `date` without nanoseconds gives such a number, too."""
+
+
+_SILENT_S = 60
+"""Time without an octet after which the other machine ends what it runs for us: `BEAT_NS` is a sixth of it."""
+BEAT_NS = 10 * NS_PER_S
+"""Time between two octets of `LineFollower.beat`, and of a capture."""
+_UNTIL_INPUT_ENDS = """\
+{{ {command}
+kill 0; }} </dev/null &
+read -t 1 _ </dev/null 2>/dev/null
+if [ $? -eq 1 ]; then while read -t {silent_s} _; do :; done; else cat >/dev/null; fi
+kill 0
+"""
+"""Runs a command until the standard input ends: a program that waits, such as `logread -f`, would not notice. Where the
+shell's `read` knows -t (bash, busybox), a silent input ends it, too: a network that was cut closes nothing."""
+
+
+def until_input_ends(command: str) -> str:
+    """Return a command line for another machine that runs `command` until the standard input ends or is silent.
+
+    It is for a machine's login shell, whose process group has only what it starts: OpenSSH and dropbear make one.
+    """
+    return f"exec sh -c {shlex.quote(_UNTIL_INPUT_ENDS.format(command=command, silent_s=_SILENT_S))}"
+
+
+def beat(stream: IO[bytes] | None) -> None:
+    """Write an octet to what `until_input_ends` reads."""
+    assert stream is not None
+    with suppress(OSError):  # that it has ended is seen at its output
+        os.write(stream.fileno(), b"\n")
 
 
 class ShellEndedError(Exception):
@@ -196,13 +228,16 @@ class LineFollower:
 
     def __init__(self, command: list[str]) -> None:
         self._child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             preexec_fn=end_with_parent,  # noqa: PLW1509  # collectors have one thread
         )  # fmt: skip
         assert self._child.stdout is not None
+        assert self._child.stdin is not None
         os.set_blocking(self._child.stdout.fileno(), False)
+        os.set_blocking(self._child.stdin.fileno(), False)
         self._rest = b""
         self._is_open = True
+        self._beat_ns = 0
 
     @property
     def descriptors(self) -> list[int]:
@@ -222,9 +257,16 @@ class LineFollower:
         self._rest = rest[:_LONGEST_LINE]
         yield from (line[:_LONGEST_LINE] for line in lines if line)
 
+    def beat(self) -> None:
+        """Show the program that this end still listens (`until_input_ends`), if it is time."""
+        if time.monotonic_ns() >= self._beat_ns:
+            self._beat_ns = time.monotonic_ns() + BEAT_NS
+            beat(self._child.stdin)
+
     def close(self) -> None:
         """End the program."""
         self._child.kill()
         self._child.wait()
-        if self._child.stdout is not None:
-            self._child.stdout.close()
+        for pipe in (self._child.stdin, self._child.stdout):
+            if pipe is not None:
+                pipe.close()

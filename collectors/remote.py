@@ -3,7 +3,8 @@
 OpenSSH's own client runs with the user's keys and configuration, and asks for no password. The commands come from a
 profile (collectors/profiles, `kind = "remote"`), which is found by what the machine says of itself; all run in one
 shell there. A command that is refused three times is sent thirty times less often. A machine that cannot be reached
-does not end the recording: the time without an answer is a gap with its reason.
+does not end the recording: the time without an answer is a gap with its reason. What runs there until it is stopped
+(`logread -f`, tcpdump) ends with the connection, or after a minute in which nothing came.
 
 The log has the format of `collectors.modem`, with two records more: `remote_clock`, the machine's CLOCK_REALTIME
 between two readings of this host's CLOCK_MONOTONIC, and `event`, a line of the machine's own log (`logread`) when this
@@ -19,6 +20,7 @@ import shutil
 import stat
 import subprocess
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from collectors._collector import Collector
@@ -26,7 +28,7 @@ from collectors._log import Log
 from collectors._options import header, number, parser, rate_hz, run
 from collectors._profiles import chosen_profile, matching, profiles
 from collectors._ready import ready
-from collectors._shell import LineFollower, Shell, ShellEndedError
+from collectors._shell import BEAT_NS, LineFollower, Shell, ShellEndedError, beat, until_input_ends
 from collectors._stop import Stop, end_with_parent
 from collectors.modem import ModemLog, record
 from multitracer.errors import CollectorError, InputError, PreflightError
@@ -154,7 +156,7 @@ class RemoteModem:
             return
         if self._events is not None:
             self._events.close()
-        self._events, self._first_ns = LineFollower([*self._program[:-1], self._profile.follow]), 0
+        self._events, self._first_ns = LineFollower([*self._program[:-1], until_input_ends(self._profile.follow)]), 0
 
     def _connect(self) -> Shell:
         """Return a shell on the machine, whose profile is known then."""
@@ -175,6 +177,8 @@ class RemoteModem:
             self._log.record("remote_clock", host=self._host, **reading)
         if self._round % _FOLLOW_ROUNDS == 0:
             self._follow()
+        if self._events is not None:
+            self._events.beat()
         due = [ask for ask in self._profile.asks if self._round % self._every(ask) == 0]
         self._round += 1
         has_answer = False
@@ -215,11 +219,14 @@ def capture(program: list[str], chosen: argparse.Namespace, stop: Stop) -> None:
         pass
     with open(chosen.output, "ab") as file:  # noqa: PTH123  # of a path that may be a pipe
         child = subprocess.Popen(
-            [*program[:-1], command], stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.PIPE,
+            [*program[:-1], until_input_ends(command)], stdin=subprocess.PIPE, stdout=file, stderr=subprocess.PIPE,
             preexec_fn=end_with_parent,  # noqa: PLW1509  # this process has one thread
         )  # fmt: skip
+    assert child.stdin is not None
     assert child.stderr is not None
+    os.set_blocking(child.stdin.fileno(), False)
     os.set_blocking(child.stderr.fileno(), False)
+    beat_ns = time.monotonic_ns() + BEAT_NS
     is_file = stat.S_ISREG(os.stat(chosen.output).st_mode)  # noqa: PTH116
     try:
         while stop.wait(time.monotonic_ns() + _LOOK_NS):
@@ -228,9 +235,14 @@ def capture(program: list[str], chosen: argparse.Namespace, stop: Stop) -> None:
             if child.poll() is not None:
                 words = (child.stderr.read(1 << 16) or b"").decode("utf-8", "replace").strip().splitlines()
                 raise CollectorError(f"{program[-2]}: the capture ended: {words[-1][:200] if words else 'no reason'}")
+            if time.monotonic_ns() >= beat_ns:
+                beat_ns = time.monotonic_ns() + BEAT_NS
+                beat(child.stdin)
     finally:
         child.terminate()
         child.wait()
+        with suppress(OSError):  # what was buffered is of no use to a child that has ended
+            child.stdin.close()
         if is_file and not os.stat(chosen.output).st_size:  # noqa: PTH116
             chosen.output.unlink()  # not even the header of a capture came
         child.stderr.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -16,6 +17,9 @@ import pytest
 
 import multitracer as mt
 import parsers
+from collectors import _shell
+from collectors._profiles import profiles
+from collectors._shell import until_input_ends
 from tests.cli.program import ENVIRONMENT
 from tests.cli.program import run as program
 from tests.collectors.running import command, end, records, run, running, until
@@ -240,3 +244,93 @@ def test_capture_has_the_packets_of_the_router_in_a_host_of_its_own(router: Rout
     rows = session.align().edges
     ours = rows[rows["method"] == "remote clock between two readings"]
     assert (abs(ours["offset_ns"] - -AHEAD_NS) <= ours["uncertainty_ns"]).all()
+
+
+FOLLOWED = '[ "$1" = -f ] || exit 1; echo $$ > {folder}/followed.pid; exec sleep 1000'
+
+
+def is_alive(router: Router) -> bool:
+    """Return whether the program that follows the log on the router runs."""
+    return Path("/proc", (router.folder / "followed.pid").read_text().strip()).exists()
+
+
+@pytest.mark.parametrize("way", ["stopped", "killed", "ssh killed"])
+def test_program_that_waits_on_the_router_ends_with_the_connection(router: Router, tmp_path: Path, way: str) -> None:
+    """It writes nothing, so that it would never notice that nobody reads."""
+    (router.folder / "logread").write_text(f"#!/bin/sh\n{FOLLOWED}\n".replace("{folder}", str(router.folder)))
+    log = tmp_path / "remote.jsonl"
+    with running("remote", log, *options_of(router)) as child:
+        until(lambda: (router.folder / "followed.pid").exists() and (router.folder / "followed.pid").read_text())
+        assert is_alive(router)
+        if way == "stopped":
+            assert end(child) == 0
+        elif way == "killed":
+            child.kill()
+        else:
+            for pid in _processes(str(router.folder / "user")):
+                os.kill(int(pid), signal.SIGKILL)
+        until(lambda: not is_alive(router))
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])
+def test_program_that_waits_ends_with_the_input_and_the_wait_with_the_program(shell: str, tmp_path: Path) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    (tmp_path / "sh").symlink_to(str(shutil.which(shell)))
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    def started(line: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            ["sh", "-c", until_input_ends(line)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
+            start_new_session=True,
+        )  # fmt: skip
+
+    with started("echo it began; sleep 1000 & sleep 1000") as waiting:
+        assert waiting.stdout is not None
+        assert waiting.stdin is not None
+        assert waiting.stdout.readline() == b"it began\n"
+        waiting.stdin.close()
+        assert waiting.stdout.read() == b"", "the pipe closes when the last of its processes has ended"
+    with started("echo 'one; \"two\"'") as short:
+        assert short.stdout is not None
+        assert short.stdout.read() == b'one; "two"\n'
+
+
+def test_silent_network_ends_what_waits_where_the_shell_can_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_shell, "_SILENT_S", 1)
+    argv = ["bash", "-c", until_input_ends("echo it began; sleep 1000").replace("exec sh", "exec bash")]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.read() == b"it began\n", "read returns as all have ended"
+
+
+def test_of_a_linux_machines_journal_only_what_concerns_the_link_is_followed(router: Router, tmp_path: Path) -> None:
+    journal = [("kernel", "usb 1-1: reset"), ("sshd", "Accepted publickey for root"), ("ModemManager", "state changed"),
+               ("sudo", "root : COMMAND=/bin/secret"), ("hostapd", "AP-ENABLED")]  # fmt: skip
+    lines = "\n".join(f"Dec 11 07:10:1{n} car {name}: {text}" for n, (name, text) in enumerate(journal))
+    (router.folder / "journal.txt").write_text(f"{lines}\n")
+    fake = (
+        'for word; do case "$before" in -t) names="$names $word";; esac; before=$word; done\n'
+        f'while read -r month day at host name rest; do case " $names " in *" ${{name%:}} "*) '
+        f'echo "$month $day $at $host $name $rest";; esac; done < {router.folder}/journal.txt; exec sleep 1000'
+    )
+    (router.folder / "journalctl").write_text(f"#!/bin/sh\n{fake}\n")
+    (router.folder / "journalctl").chmod(0o755)
+    log = tmp_path / "remote.jsonl"
+    options = [each if each != "openwrt" else "linux" for each in options_of(router)]
+    with running("remote", log, *options) as child:
+        until(lambda: len(records(log, "event")) == 3)
+        assert end(child) == 0
+    _, tables = parsers.read(log)
+    assert isinstance(tables, dict)
+    assert tables["remote_log"]["program"].tolist() == ["kernel", "ModemManager", "hostapd"]
+    assert "secret" not in log.read_text()
+
+
+@pytest.mark.skipif(shutil.which("journalctl") is None, reason="journalctl is not installed")
+def test_real_journalctl_knows_what_the_profile_asks() -> None:
+    follow = profiles("remote")["linux"].follow.replace(" -f ", " --no-pager ")
+    done = subprocess.run(["sh", "-c", follow], capture_output=True, text=True, check=False)
+    assert "nvalid" not in done.stderr
+    assert "unrecognized" not in done.stderr
+    assert follow.count(" -t ") > 5
