@@ -104,9 +104,11 @@ def read_transports(
     Raises
     ------
     InputError
-        If transactions are required and there are none.
+        If transactions are required and there are none, or if the chosen phone is not there.
     """
     recordings = [_with_captures(session) if some else Recording(session) for session in sessions]
+    for recording in recordings:
+        recording.check_phone()
     transports = transports_of([each for recording in recordings for each in sources_of(recording)], pool=pool)
     notes = [sentence for recording in recordings for sentence in recording.warnings]
     for sentence in notes:

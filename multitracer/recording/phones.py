@@ -196,12 +196,13 @@ def chosen(phones: Sequence[Phone], name: str | None, recording: str) -> list[Ph
     Raises
     ------
     InputError
-        If there are phones, but none has this name.
+        If none has this name.
     """
     own = [phone for phone in phones if name is None or name in phone.names]
-    if phones and not own:
+    if name is not None and not own:
         there = ", ".join(dict.fromkeys(portable(phone.host) for phone in phones))
-        raise InputError(f"{recording}: no radio log is of a phone {name!r}; the phones are {there}")
+        which = f"the phones are {there}" if phones else "there is no phone in it, so leave --phone out"
+        raise InputError(f"{recording}: no radio log is of a phone {name!r}; {which}")
     return own
 
 

@@ -144,16 +144,28 @@ def read(  # noqa: PLR0913  # what a user may choose
 
         recording = Recording(named)
         stream(recording, window, max_packets, progress, stop, limits)
-        return recording
+        return _checked(recording)
     is_complete = window == EVERYTHING and max_packets is None
     is_counted = (need is Need.NUMBERS or only is not None) and is_complete and bool(named.one_file)
     if is_counted and kernel() is not None:
         counted = _counted(named, only, progress)
         if counted is not None:
-            return counted
+            return _checked(counted)
     most = None if max_packets is None else max_packets * len(named.points)
     parsers.check_memory([path for point in named.points for path in point.paths], _PACKET_BYTES[need], most)
-    return _kept(named, need, window, max_packets, progress, meanwhile)
+    return _checked(_kept(named, need, window, max_packets, progress, meanwhile))
+
+
+def _checked(recording: Recording) -> Recording:
+    """Return a recording that has the phone that the user chose.
+
+    Raises
+    ------
+    InputError
+        If it has not.
+    """
+    recording.check_phone()
+    return recording
 
 
 def _paths(inputs: Sequence[Inputs | str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:

@@ -273,6 +273,11 @@ class Recording:
 
         return self._radio_context.setdefault(point, RadioContext(self, point))
 
+    def check_phone(self) -> None:
+        """Raise InputError if the user chose a phone that is not in the recording."""
+        if self.phone is not None:
+            self.radio_context().phones  # noqa: B018  # it raises
+
     # --- time ---
 
     @cached_property

@@ -20,6 +20,7 @@ from multitracer.schemas.signalling import HANDOVERS, HandoverKind
 from multitracer.tables import NA
 from tests.cli.program import call
 from tests.conftest import SAMPLES
+from tests.parsers.frames import ethernet, ipv4, pcap_file, tcp
 from tests.report.test_route_map import START_NS, table
 
 if TYPE_CHECKING:
@@ -117,6 +118,32 @@ def test_the_chosen_phone_is_that_of_all_commands(two_cars: Path, tmp_path: Path
     assert mt.open(two_cars, phone="b").cells["cell_id"].tolist() == [9]
     refused = call("diagnose", "--phone", "c", two_cars, status=1).stderr
     assert "no radio log is of a phone 'c'; the phones are a, b" in refused
+
+
+COMMANDS = (
+    ("analyze",), ("analyze", "--json"), ("analyze", "--stream"), ("diagnose",), ("diagnose", "--json"), ("inspect",),
+    ("report", "-o", "{out}.html"), ("align",), ("correlate",), ("export", "tables", "-o", "{out}"),
+    ("plot", "-o", "{out}.html"), ("export", "route", "-o", "{out}.geojson"), ("export", "segments"),
+    ("export", "series", "-o", "{out}"), ("export", "perfetto", "-o", "{out}.json"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_phone_that_is_not_there_is_one_error_of_every_command(
+    two_cars: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """Also of those that show no radio, with a capture and without."""
+    (two_cars / "a" / "tcp-0.pcap").write_bytes(pcap_file([ethernet(ipv4(tcp()))] * 3))
+    words = [word.replace("{out}", str(tmp_path / "out")) for word in command]
+    refused = call(*words, "--phone", "c", two_cars, status=1).stderr
+    assert " ".join(refused.split()).count("no radio log is of a phone 'c'; the phones are a, b") == 1
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_a_phone_of_a_recording_without_any_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "tcp-0.pcap").write_bytes(pcap_file([ethernet(ipv4(tcp()))] * 3))
+    refused = call("analyze", "--phone", "c", tmp_path / "tcp-0.pcap", status=1).stderr
+    assert "there is no phone in it, so leave --phone out" in " ".join(refused.split())
 
 
 def test_two_phones_of_one_host_are_chosen_by_their_logs(tmp_path: Path) -> None:
