@@ -2,7 +2,8 @@
 
 `capture` starts it beside the live view as a process of its own, of low priority: `python -m multitracer.cli._now
 FOLDER`. It reads the newest packets and readings of the host's folder, writes a sentence each time that it knows
-more, as a JSON object a line, and ends with its standard input. It waits between two looks for 50 times what the last
+more, as a JSON object a line, and ends with its standard input. Of QUIC, which shows nothing without keys, it writes
+what the connection carries each way. It waits between two looks for 50 times what the last
 one took, so that it uses 2 % of a core; of many packets it takes the newest.
 """
 
@@ -47,6 +48,11 @@ _MAGICS = {0xA1B23C4D: 1, 0xA1B2C3D4: NS_PER_US}
 """First number of a pcap file of this machine, with the ns of a unit of its fractions (pcap-savefile(5))."""
 _HEADER_BYTES = 24
 _RECORD = struct.Struct("=4I")
+_LINK_BYTES = {1: 14, 12: 0, 14: 0, 101: 0, 113: 16, 276: 20}
+"""Octets before the IP header by link type: Ethernet, raw IP, and Linux cooked (https://www.tcpdump.org/linktypes)."""
+_QUIC = 443
+_HEADER_OF = {6: 20, 17: 8}
+"""Octets of the header by protocol: TCP without options, UDP."""
 _MOSTLY = 0.95
 """Share of the time from which on a limit is stated without it."""
 
@@ -69,20 +75,26 @@ class NewestPackets(NamedTuple):
 
 
 class Tail:
-    """Follows the newest capture of a folder, and holds the packets of the last 10 s."""
+    """Follows the newest capture of a folder, and holds the packets of the last 10 s.
 
-    def __init__(self, folder: Path) -> None:
+    Parameters
+    ----------
+    folder : Path
+    pattern : str
+        Names of its captures.
+    """
+
+    def __init__(self, folder: Path, pattern: str = "tcp-*.pcap*") -> None:
         self._folder = folder
+        self._pattern = pattern
         self._path: Path | None = None
         self._place = 0
         self._header = b""
         self._records: list[tuple[int, bytes]] = []
-        self.quic_bytes: int | None = None
-        """Size of the captures of QUIC at the last look; None before the first."""
 
     def look(self) -> NewestPackets | None:
         """Return the newest packets; None if nothing is captured."""
-        path = max(self._folder.glob("tcp-*.pcap*"), key=lambda each: each.stat().st_mtime_ns, default=None)
+        path = max(self._folder.glob(self._pattern), key=lambda each: each.stat().st_mtime_ns, default=None)
         if path is None:
             return None
         if path != self._path:
@@ -189,33 +201,76 @@ def _sentence(limits: Limited, window: NewestPackets, idle_ns: int) -> str:
     return f"{name}{lasted}, {carried} ({largest.confidence.label}{seconds})"
 
 
+class Carried(NamedTuple):
+    """What the connection that carries most carried, in bit/s of TCP's or UDP's payload and header options."""
+
+    from_server: float = 0.0
+    to_server: float = 0.0
+
+    @property
+    def both(self) -> float:
+        """Return the sum of both directions."""
+        return self.from_server + self.to_server
+
+
+def busiest_of(window: NewestPackets | None, now_ns: int) -> Carried:
+    """Return what the connection carries that carries most; its server has port 443, or the lower port."""
+    if window is None or not window.records or now_ns - window.records[-1][0] > _IDLE_NS:
+        return Carried()
+    link_bytes = _LINK_BYTES.get(struct.unpack_from("=I", window.header, 20)[0])
+    carried: dict[tuple[bytes, bytes, int, int], list[int]] = {}
+    for _, record in window.records if link_bytes is not None else ():
+        original = struct.unpack_from("=I", record, 12)[0]
+        if end := _ends_of(record[_RECORD.size + (link_bytes or 0) :]):
+            source, destination, sport, dport, header_bytes = end
+            is_from = sport == _QUIC or (dport != _QUIC and sport < dport)
+            key = (source, destination, sport, dport) if is_from else (destination, source, dport, sport)
+            both = carried.setdefault(key, [0, 0])
+            both[not is_from] += max(0, original - (link_bytes or 0) - header_bytes)
+    most = max(carried.values(), key=sum, default=[0, 0])
+    seconds = max(window.span_ns, _FEWEST_NS) / NS_PER_S
+    return Carried(most[0] * BITS_PER_BYTE / seconds, most[1] * BITS_PER_BYTE / seconds)
+
+
+def _ends_of(packet: bytes) -> tuple[bytes, bytes, int, int, int] | None:
+    """Return addresses, ports and length of the headers of a TCP or UDP packet; None for others."""
+    if len(packet) >= 28 and packet[0] >> 4 == 4:
+        protocol, at, addresses = packet[9], (packet[0] & 15) * 4, (packet[12:16], packet[16:20])
+    elif len(packet) >= 48 and packet[0] >> 4 == 6:
+        protocol, at, addresses = packet[6], 40, (packet[8:24], packet[24:40])
+    else:
+        return None
+    if protocol not in _HEADER_OF or len(packet) < at + 4:
+        return None
+    sport, dport = struct.unpack_from(">2H", packet, at)
+    return (*addresses, sport, dport, at + _HEADER_OF[protocol])
+
+
 def main(folder: Path) -> None:
     """Write a sentence a line until the standard input ends."""
-    tail = Tail(folder)
+    tail, quic = Tail(folder), Tail(folder, "udp-*.pcap*")
     os.nice(10)
     for module in _MODULES:
         import_module(module)
     wait_s = _FIRST_S
     while not select.select([sys.stdin], [], [], wait_s)[0]:
         began_s = time.process_time()
-        words = _look(tail, folder)
+        words = _look(tail, quic, folder)
         sys.stdout.write(json.dumps({"at_ns": time.monotonic_ns(), "words": words}) + "\n")
         sys.stdout.flush()
         wait_s = min(max(_EVERY_S, _SHARE * (time.process_time() - began_s)), _LONGEST_S)
 
 
-def _look(tail: Tail, folder: Path) -> str:
+def _look(tail: Tail, quic: Tail, folder: Path) -> str:
     try:
-        quic_bytes = sum(path.stat().st_size for path in folder.glob("udp-*.pcap*"))
-        before_bytes, tail.quic_bytes = tail.quic_bytes, quic_bytes
-        window = tail.look()
+        window, of_quic, now_ns = tail.look(), quic.look(), time.time_ns()
+        if (carried := busiest_of(of_quic, now_ns)).both > busiest_of(window, now_ns).both:
+            return f"not known (QUIC, no keys): down {rate(carried.from_server)}, up {rate(carried.to_server)}"
         if window is None:
             return "not known: no packets are recorded"
-        words = words_of(window, state_of(folder), time.time_ns())
+        return words_of(window, state_of(folder), now_ns)
     except OSError as error:
         return f"not known: {error.strerror}"
-    is_quic = words.startswith("not known: no ") and before_bytes is not None and quic_bytes > before_bytes
-    return "not known: the data are QUIC, which is not analysed" if is_quic else words
 
 
 if __name__ == "__main__":

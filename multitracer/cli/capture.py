@@ -196,17 +196,16 @@ def _path(drive: RehearsedDrive | None, session: SessionFolder) -> Iterator[None
 
 
 def _view(folder: Path, host: Path, *, plain: bool) -> AbstractContextManager[StatusView]:
-    import contextlib
     import sys
     from functools import partial
 
     from multitracer.cli import _messages
     from multitracer.recorder.screen import PlainView, ScreenView
 
+    now = (sys.executable, "-m", "multitracer.cli._now", str(host))
     if plain or not _messages.chosen.is_live:
         write = partial(click.echo, err=True) if _messages.chosen.is_progress_shown else None
-        return contextlib.nullcontext(PlainView(_messages.warn, write))
-    now = (sys.executable, "-m", "multitracer.cli._now", str(host))
+        return PlainView(_messages.warn, write, now if write else ())
     return ScreenView(folder.resolve().name, _messages.log_warning, now)
 
 

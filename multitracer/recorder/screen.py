@@ -270,13 +270,28 @@ class PlainView:
         Called with each warning.
     write : callable, optional
         Called with each line; None: no lines.
+    now : sequence of str, optional
+        The program that states what limits the transfer now; it runs in the `with` block.
 
     If one of them fails (a closed terminal), the recording continues without lines.
     """
 
-    def __init__(self, tell: Callable[[str], object], write: Callable[[str], object] | None = None) -> None:
+    def __init__(
+        self, tell: Callable[[str], object], write: Callable[[str], object] | None = None, now: Sequence[str] = ()
+    ) -> None:
         self._tell = tell
         self._write = write
+        self._program = now
+        self._limit = CurrentLimit(())
+
+    def __enter__(self) -> Self:
+        self._limit = CurrentLimit(self._program)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._limit.close()
 
     @property
     def source(self) -> int | None:
@@ -298,6 +313,7 @@ class PlainView:
         """Write the line."""
         if self._write is None:
             return
+        status.now = self._limit.look(time.monotonic_ns())
         try:
             self._write(plain_line(status))
         except OSError:
@@ -305,10 +321,11 @@ class PlainView:
 
 
 def plain_line(status: RecordingStatus) -> str:
-    """Return the status as one line: time, disk space, and state, rate and drops of each collector."""
+    """Return the status as one line: time, disk, state, rate and drops of each collector, what limits now, place."""
     clock = time.strftime("%H:%M:%S", time.gmtime())
     room = f"{status.room.free_bytes / 1e9:.1f} GB free" if status.room else ""
-    parts = [f"{clock}Z {status.elapsed_s:.0f} s", room, *map(_line, status.lines), status.message]
+    facts = [f"{name}: {printable(words)}" for name, words in (("now", status.now), ("place", status.place)) if words]
+    parts = [f"{clock}Z {status.elapsed_s:.0f} s", room, *map(_line, status.lines), *facts, status.message]
     return " | ".join(part for part in parts if part)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
+import struct
 import subprocess
 import sys
 import time
@@ -22,12 +24,14 @@ from multitracer.protocols.modem.android import location_of, serving_of
 from multitracer.recorder.child import CollectorProcess
 from multitracer.recorder.folder import Room
 from multitracer.recorder.plan import PlannedCollector
-from multitracer.recorder.screen import page
+from multitracer.recorder.screen import PlainView, page, plain_line
 from multitracer.recorder.status import CurrentLimit, RecordingStatus, Watcher, watchers_of
 from tests.collectors.running import command
 from tests.conftest import SAMPLES
 from tests.netns import namespaces
+from tests.parsers.frames import ethernet, ipv4, pcap_file, tcp
 from tests.parsers.test_telephony_registry import DUMP
+from tests.recorder.capturing import command as capture_command
 from tests.recorder.capturing import until
 
 if TYPE_CHECKING:
@@ -86,7 +90,7 @@ def test_rates_of_both_directions_are_those_of_the_kernel_of_the_interface(tmp_p
         watcher, series = Watcher(child_of("tcp_info", "tcp_state", tmp_path)), dict[str, "deque[float]"]()
         watcher.look({}, time.monotonic_ns())
         before, before_ns = counted(), time.monotonic_ns()
-        for _ in range(3):
+        for _ in range(8):
             time.sleep(0.5)
             watcher.look(series, time.monotonic_ns())
         after, seconds = counted(), (time.monotonic_ns() - before_ns) / S
@@ -176,6 +180,99 @@ def test_limit_now_is_that_of_the_newest_packets(tmp_path: Path) -> None:
     assert _now.words_of(window, b"", last_ns + 11 * S) == "not known: no TCP packet in the last 10 s"
     few = window._replace(records=window.records[-3:])
     assert _now.words_of(few, b"", last_ns) == "not known: only 3 packets so far"
+
+
+def quic_packet(*, is_down: bool, octets: int, port: int = 50_000) -> bytes:
+    ports = (443, port) if is_down else (port, 443)
+    datagram = struct.pack(">4H", *ports, 8 + octets, 0) + bytes(octets)
+    ends = ("192.0.2.7", "10.0.0.2") if is_down else ("10.0.0.2", "192.0.2.7")
+    return ethernet(ipv4(datagram, protocol=17, source=ends[0], destination=ends[1]))
+
+
+def test_of_quic_the_rates_of_both_directions_are_stated(tmp_path: Path) -> None:
+    """Of the connection that carries most, if it carries more than the one of TCP; the packets are cut."""
+    first_ns = time.time_ns() - 5 * S
+    packets = [
+        quic_packet(is_down=True, octets=1200)[:192], quic_packet(is_down=False, octets=60),
+        quic_packet(is_down=True, octets=300, port=50_001)[:192],
+    ] * 51  # fmt: skip
+    lengths = [14 + 28 + octets for _ in range(51) for octets in (1200, 60, 300)]
+    (tmp_path / "udp-0.pcap").write_bytes(timed_pcap(packets, lengths, first_ns, S // 30))
+    (tmp_path / "tcp-0.pcap").write_bytes(pcap_file([]))
+
+    def words() -> str:
+        return _now._look(_now.Tail(tmp_path), _now.Tail(tmp_path, "udp-*.pcap*"), tmp_path)
+
+    assert words() == "not known (QUIC, no keys): down 96.6 kbit/s, up 4.83 kbit/s"
+    (tmp_path / "tcp-0.pcap").write_bytes(
+        timed_pcap([ethernet(ipv4(tcp(payload=bytes(40))))] * 51, [14 + 40 + 40] * 51, first_ns, S // 10)
+    )
+    assert words().startswith("not known (QUIC, no keys)"), "TCP carries less"
+    (tmp_path / "tcp-0.pcap").write_bytes(
+        timed_pcap([ethernet(ipv4(tcp()))] * 51, [14 + 40 + 9000] * 51, first_ns, S // 10)
+    )
+    assert "QUIC" not in words(), "TCP carries more"
+
+
+def timed_pcap(packets: list[bytes], lengths: list[int], first_ns: int, step_ns: int) -> bytes:
+    """Return a capture of Ethernet with ns, whose packets come at even times and had these lengths."""
+    data = struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 192, 1)
+    for number, (packet, length) in enumerate(zip(packets, lengths, strict=True)):
+        seconds, fraction = divmod(first_ns + number * step_ns, S)
+        data += struct.pack("=4I", seconds, fraction, len(packet), length) + packet
+    return data
+
+
+_QUIC_LIKE = """
+import socket, sys, threading, time
+server, client = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
+server.bind(("127.0.0.1", 443)); client.bind(("127.0.0.1", 0))
+def send(end, to, octets):
+    began, sent = time.monotonic(), 0
+    while True:
+        while sent < (time.monotonic() - began) * 100:
+            end.sendto(bytes(octets), to); sent += 1
+        time.sleep(0.01)
+threading.Thread(target=send, args=(server, client.getsockname(), 1000), daemon=True).start()
+threading.Thread(target=send, args=(client, ("127.0.0.1", 443), 100), daemon=True).start()
+sys.stdin.read()
+"""
+"""Datagrams of 1000 and of 100 octets, a hundred a second each way, between UDP port 443 and another."""
+
+
+@pytest.mark.root
+@pytest.mark.realtime
+def test_plain_view_has_now_with_the_rates_of_quic_within_five_percent(tmp_path: Path) -> None:
+    argv = capture_command(tmp_path / "drive", "-i", "lo", "--with", "tcpdump", "--", "sleep", "1000")
+    with (
+        subprocess.Popen((sys.executable, "-ISc", _QUIC_LIKE), stdin=subprocess.PIPE) as sender,
+        subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child,
+    ):
+        assert child.stderr is not None
+        assert sender.stdin is not None
+        shown: list[tuple[float, float]] = []
+        for line in child.stderr:
+            if match := re.search(r"now: not known \(QUIC, no keys\): down (\S+) kbit/s, up (\S+) kbit/s", line):
+                shown.append((float(match[1]), float(match[2])))
+            if len(set(shown)) > 2 or (len(shown) > 20):
+                break
+        child.terminate()
+        sender.stdin.close()
+        child.communicate(timeout=90)
+    down, up = shown[-1]
+    assert down == pytest.approx(800, rel=0.05)
+    assert up == pytest.approx(80, rel=0.05)
+
+
+def test_plain_view_has_now_and_place_and_ends_its_program(status: RecordingStatus, tmp_path: Path) -> None:
+    words = json.dumps({"at_ns": 1, "words": "x"})
+    program = f"import pathlib, sys; print({words!r}); sys.stdin.read(); pathlib.Path(sys.argv[1]).touch()"
+    lines: list[str] = []
+    with PlainView(lines.append, lines.append, (sys.executable, "-ISc", program, str(tmp_path / "end"))) as view:
+        until(lambda: (view.show(status), "now: not known: no analysis for" in lines[-1])[1])
+    assert (tmp_path / "end").exists()
+    status.now = "link, 3.2 Mbit/s (inferred)"
+    assert "now: link, 3.2 Mbit/s (inferred) | place: 52.52001 13.40495 (android-1)" in plain_line(status)
 
 
 def test_fast_capture_is_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
