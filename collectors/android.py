@@ -19,7 +19,8 @@ The log is JSON lines, times are those of this host's CLOCK_MONOTONIC. First a h
 With `--packets` the phone's packets are recorded instead: TCP in the file of `-o`, UDP port 443 in a second one whose
 name has `udp` for `tcp`. With root (`su`, or an adbd that runs as root) the phone's tcpdump runs, and adb writes its
 octets to the files. Without, PCAPdroid is started and stopped by its intents, and sends each packet to this host
-through `adb reverse`. That run ends when the connection does; `--notes` gets the records `phone`, `missed`, `unable`.
+through `adb reverse`, or with `--exporter udp` to the phone's `nc`. With `--keys` it decrypts TLS, and its keys are a
+file beside the packets. That run ends when the connection does; `--notes` gets the records `phone`, `missed`, `unable`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import secrets
 import select
 import shlex
 import shutil
@@ -37,7 +39,7 @@ import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from collectors._collector import Collector
 from collectors._log import Log
@@ -402,6 +404,11 @@ _NO_WAY = (
     "PCAPdroid (1.8.6 or later)"
 )
 _ASKS = "PCAPdroid waits for its owner"
+_UDP_PORTS = range(20_000, 30_000)
+_UDP_SNAP_BYTES = 4000
+"""PCAPdroid puts neither header nor trailer around a packet that does not fit with them (pcap_dump.c)."""
+_NC_NS = NS_PER_S // 2
+"""Time in which the phone's nc listens, or has ended because it knows no UDP."""
 _FLUSH_S = 2.5
 """Time for PCAPdroid to send its last packets: it stores them for up to a second."""
 _PCAP_HEADER, _RECORD = 24, 16
@@ -456,6 +463,7 @@ class PacketSplitter:
             if len(data) - at < _RECORD + captured:
                 break
             packet, at = data[at + _RECORD : at + _RECORD + captured], at + _RECORD + captured
+            packet, original = _with_header(packet, original) if self._before else (packet, original)
             if (kind := _wanted(packet[self._before : self._before + 64])) is None:
                 continue
             most = self._before + (SNAP_BYTES if kind == _TCP else SNAP_UDP_BYTES)
@@ -465,6 +473,13 @@ class PacketSplitter:
         for kind, parts in written.items():
             if parts:
                 self._logs[kind].write(b"".join(parts))
+
+
+def _with_header(packet: bytes, original: int) -> tuple[bytes, int]:
+    """Return a frame and its length; PCAPdroid writes no header of Ethernet where that does not fit."""
+    if not packet[:12].strip(b"\0"):  # its addresses are 0
+        return packet, original
+    return bytes(12) + (b"\x08\x00" if packet[:1] < b"\x60" else b"\x86\xdd") + packet, original + _ETHERNET
 
 
 def _wanted(head: bytes) -> int | None:
@@ -479,13 +494,17 @@ def _wanted(head: bytes) -> int | None:
     return _UDP if is_quic else None
 
 
+Source = socket.socket | IO[bytes]
+"""What PCAPdroid's packets are read from."""
+
+
 class PhonePackets:
     """The packets of a phone, until stopped or until the connection ends.
 
     Parameters
     ----------
     chosen : Namespace
-        The options: output, serial, adb.
+        The options: output, serial, adb, exporter, keys.
     notes, stop
         The log of messages, and the condition that ends the run.
     """
@@ -598,53 +617,110 @@ class PhonePackets:
                 child.wait()
 
     def _by_pcapdroid(self) -> None:
-        """Start PCAPdroid, take what it sends, and stop it.
+        """Start PCAPdroid, take what it sends, stop it, and take the keys if they are wanted.
 
         Raises
         ------
         CollectorError
             If it ends by itself.
         """
-        with socket.create_server(("127.0.0.1", 0)) as server, Log(self._paths[0]) as tcp, Log(self._paths[1]) as udp:
+        settings = {"collector_ip_address": "127.0.0.1", "pcapdroid_trailer": "true"}
+        keys = f"multitracer-{secrets.token_hex(8)}.txt" if self._chosen.keys else ""
+        if keys:
+            settings |= {"tls_decryption": "true", "sslkeylog_name": keys}
+        with Log(self._paths[0]) as tcp, Log(self._paths[1]) as udp:
+            take = self._by_udp if self._chosen.exporter == "udp" else self._by_tcp
+            try:
+                take(PacketSplitter(tcp, udp), settings)
+            finally:
+                if keys:
+                    self._save_keys(keys)
+
+    def _by_tcp(self, splitter: PacketSplitter, settings: dict[str, str]) -> None:
+        """Take PCAPdroid's connection, which `adb reverse` carries."""
+        with socket.create_server(("127.0.0.1", 0)) as server:
             port = self._adb("reverse", "tcp:0", f"tcp:{server.getsockname()[1]}")
             if port is None or not port.isascii() or not port.isdigit():
                 raise CollectorError(f"{self._serial}: adb reverse failed; {self._why()}")
-            settings = {"pcap_dump_mode": "tcp_exporter", "collector_ip_address": "127.0.0.1", "collector_port": port,
-                        "pcapdroid_trailer": "true"}  # fmt: skip
-            self._has_started = True
             try:
-                if self._adb("shell", self._intent("start", settings), timeout_s=_ADB_S) is None:
-                    raise CollectorError(f"{self._serial}: PCAPdroid could not be started; {self._why()}")
-                self._take(server, PacketSplitter(tcp, udp))
+                self._start(settings | {"pcap_dump_mode": "tcp_exporter", "collector_port": port})
+                if self._wait(server):
+                    connection, _ = server.accept()
+                    with connection:
+                        self._take(connection, splitter)
             finally:
                 self._end_pcapdroid()
                 self._adb("reverse", "--remove", f"tcp:{port}")
 
-    def _take(self, server: socket.socket, splitter: PacketSplitter) -> None:
+    def _by_udp(self, splitter: PacketSplitter, settings: dict[str, str]) -> None:
+        """Take PCAPdroid's datagrams: the phone's `nc` writes them one after the other, and adb carries its output."""
+        port = str(secrets.choice(_UDP_PORTS))
+        # It ends a second after its input, which is that of adb; of a longer datagram it reads 4096 octets.
+        receive = [*self._program, "exec-out", f"exec nc -q 1 -u -l -s 127.0.0.1 -p {port} 2>/dev/null"]
+        with subprocess.Popen(
+            receive, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            preexec_fn=end_with_parent,  # noqa: PLW1509  # this process has one thread
+        ) as child:  # fmt: skip
+            assert child.stdout is not None
+            try:
+                self._stop.wait(time.monotonic_ns() + _NC_NS, readable=[child.stdout.fileno()])
+                if self._stop.reason is None and child.poll() is not None:
+                    raise CollectorError(f"{self._serial}: the phone's nc takes no UDP; leave the exporter tcp")
+                more = {"pcap_dump_mode": "udp_exporter", "collector_port": port, "snaplen": str(_UDP_SNAP_BYTES)}
+                self._start(settings | more)
+                if self._wait(child.stdout):
+                    self._take(child.stdout, splitter)
+            finally:
+                self._end_pcapdroid()
+                child.kill()
+
+    def _start(self, settings: dict[str, str]) -> None:
+        self._has_started = True
+        if self._adb("shell", self._intent("start", settings), timeout_s=_ADB_S) is None:
+            raise CollectorError(f"{self._serial}: PCAPdroid could not be started; {self._why()}")
+
+    def _wait(self, source: Source) -> bool:
+        """Wait for PCAPdroid, whose owner may have to allow it; return False if stopped before."""
         since_ns = time.monotonic_ns()
-        while self._tick(server) and not _is_readable(server):
+        while self._tick(source) and not _is_readable(source):
             if time.monotonic_ns() >= since_ns + _LOOK_NS:
                 self._notes.miss(1, since_ns=since_ns, why=_ASKS)
                 since_ns = time.monotonic_ns()
                 states = self._states()
                 if self._stop.reason is None and self._serial not in states:  # a look that was ended finds no phone
                     raise CollectorError(f"{self._serial}: the phone was lost; {self._why()}")
-        if self._stop.reason is not None:
+        return self._stop.reason is None
+
+    def _take(self, source: Source, splitter: PacketSplitter) -> None:
+        """Take what PCAPdroid sends until stopped, then what it still has."""
+        while self._tick(source):
+            if not _is_readable(source):
+                continue
+            if not (chunk := _received(source)):
+                self._has_started = False
+                raise CollectorError(f"{self._serial}: PCAPdroid ended its capture; {self._why()}")
+            splitter.feed(chunk)
+            ready()
+        self._end_pcapdroid()
+        while _is_readable(source, _FLUSH_S) and (chunk := _received(source)):
+            splitter.feed(chunk)
+
+    def _save_keys(self, name: str) -> None:
+        """Move the keys of TLS that PCAPdroid wrote at its end into a file beside the packets."""
+        where = f"/sdcard/Download/PCAPdroid/{name}"
+        command = (
+            f"for i in 1 2 3 4 5 6 7 8 9 10; do [ -s {where} ] && break; sleep 0.2; done; cat {where} && rm {where}"
+        )
+        said = self._adb("exec-out", f'{{ {command}; }} 2>/dev/null; echo "# status $?"', timeout_s=_ADB_S) or ""
+        text, _, status = said.rpartition("# status ")
+        if status != "0" or not text:
+            says = "PCAPdroid wrote no keys of TLS; it needs its mitm addon with its CA on the phone, and version 1.8.8"
+            self._notes.record("unable", at_ns=time.monotonic_ns(), says=says)
             return
-        connection, _ = server.accept()
-        with connection:
-            while self._tick(connection):
-                if not _is_readable(connection):
-                    continue
-                if not (chunk := _received(connection)):
-                    self._has_started = False
-                    raise CollectorError(f"{self._serial}: PCAPdroid ended its capture; {self._why()}")
-                splitter.feed(chunk)
-                ready()
-            self._end_pcapdroid()
-            connection.settimeout(_FLUSH_S)
-            while chunk := _received(connection):
-                splitter.feed(chunk)
+        path = self._paths[0].with_name(_keys_name(self._paths[0].name))
+        with Log(path) as log:
+            log.write(text.encode())
+        self._notes.record("keys", at_ns=time.monotonic_ns(), path=path.name, lines=text.count("\n"))
 
     def _end_pcapdroid(self) -> None:
         """Stop PCAPdroid, once: else its VPN stays on the phone, also if its owner allows the start only later."""
@@ -682,22 +758,28 @@ class PhonePackets:
             return error.why
         return "it is still connected"
 
-    def _tick(self, source: socket.socket | None = None) -> bool:
+    def _tick(self, source: Source | None = None) -> bool:
         """Wait for a moment, or until a source can be read; return False if the collector must end."""
         self._notes.clock()
         readable = [] if source is None else [source.fileno()]
         return self._stop.wait(time.monotonic_ns() + _LOOK_CAPTURE_NS, readable=readable)
 
 
-def _is_readable(source: socket.socket) -> bool:
-    return bool(select.select([source], [], [], 0)[0])
+def _is_readable(source: Source, timeout_s: float = 0) -> bool:
+    return bool(select.select([source], [], [], timeout_s)[0])
 
 
-def _received(connection: socket.socket) -> bytes:
+def _received(source: Source) -> bytes:
     try:
-        return connection.recv(1 << 16)
+        return os.read(source.fileno(), 1 << 16)
     except OSError:
         return b""
+
+
+def _keys_name(name: str) -> str:
+    """Return the name of the file with the keys beside that with TCP."""
+    stem = name.partition(".")[0]
+    return f"{stem.replace('tcp', 'keylog', 1) if stem.startswith('tcp') else f'keylog-{stem}'}.txt"
 
 
 def _udp_name(name: str) -> str:
@@ -718,6 +800,12 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     )
     options.add_argument("--adb", default="adb", metavar="PATH", help="the program adb; default: that of PATH")
     options.add_argument("--packets", action="store_true", help="record packets there, instead of asking the phone")
+    options.add_argument(
+        "--exporter", choices=("tcp", "udp"), default="tcp", help="how PCAPdroid sends its packets; default tcp"
+    )
+    options.add_argument(
+        "--keys", action="store_true", help="with PCAPdroid: decrypt TLS on the phone, and save its keys (keylog-0.txt)"
+    )
     options.add_argument("--notes", type=Path, metavar="LOG", help="with --packets: file for messages; default: output")
     options.add_argument(
         "--timeout", type=partial(number, minimum=0.1, most=60), default=5.0, metavar="SECONDS",

@@ -49,7 +49,8 @@ _ONLY_GIVEN = {"signalling": "signalling", "android": "phone", "remote": "remote
 """Collectors that run only if the option with their port or phone is given: they record what is somebody's own."""
 _TYPES = {
     "role": str, "interface": str, "expression": str, "duration": float, "wanted": list, "unwanted": list,
-    "modem": str, "gps": str, "signalling": str, "phone": list, "adb": str, "remote": list, "starlink": str,
+    "modem": str, "gps": str, "signalling": str, "phone": list, "phone_exporter": str,
+    "phone_keys": bool, "adb": str, "remote": list, "starlink": str,
     "clap": str, "clap_every": float, "label": list, "ready": float, "tail": float,
 }  # fmt: skip
 _IN_FILE = {"filter": "expression", "with": "wanted", "without": "unwanted", "labels": "label"}
@@ -81,7 +82,9 @@ def plan_of(
         If no collector works on this machine.
     """
     declared = _declared(chosen["declared"]) if chosen.get("declared") else {}
-    given = {key: value for key, value in chosen.items() if key in _TYPES and value not in (None, ())}
+    given = {
+        key: value for key, value in chosen.items() if key in _TYPES and value not in (None, ()) and value is not False
+    }
     options = declared | given | rehearsed
     if command and shutil.which(command[0]) is None:
         raise InputError(f"{command[0]}: command not found; check the command after --")
@@ -117,6 +120,8 @@ def _declared(path: Path) -> Options:
             known = ", ".join(sorted({*_TYPES, *_IN_FILE} - set(_IN_FILE.values())))
             raise InputError(f'{path}: unknown key "{key}"; the valid keys are {known}')
         options[key] = _typed(path, key, value)
+    if options.get("phone_exporter", "tcp") not in ("tcp", "udp"):
+        raise InputError(f'{path}: "phone_exporter" must be tcp or udp, but is {options["phone_exporter"]!r}')
     if options.get("role", Role.MOBILE) not in [*Role]:
         raise InputError(f'{path}: "role" must be one of {", ".join(Role)}, but is {options["role"]!r}')
     return options
@@ -282,7 +287,7 @@ def planned(collector: Collector, more: tuple[str, ...], options: Options) -> It
     phones = list(dict.fromkeys(options.get("phone", ()))) if name == "android" else []
     for number, serial in enumerate(phones):
         suffix = f"-{number + 1}" if len(phones) > 1 else ""
-        yield from _of_phone(replace(source, options=(*more, "--serial", serial)), suffix)
+        yield from _of_phone(replace(source, options=(*more, "--serial", serial)), suffix, options)
     routers = list(dict.fromkeys(options.get("remote", ()))) if name == "remote" else []
     for number, router in enumerate(routers):
         yield from _of_router(source, router, f"-{number + 1}" if len(routers) > 1 else "")
@@ -290,13 +295,15 @@ def planned(collector: Collector, more: tuple[str, ...], options: Options) -> It
         yield source
 
 
-def _of_phone(source: PlannedCollector, suffix: str) -> Iterator[PlannedCollector]:
+def _of_phone(source: PlannedCollector, suffix: str, chosen: Options) -> Iterator[PlannedCollector]:
     """Yield the two collectors of a phone: what it answers, and its packets, in a host folder of the phone."""
     host = f"phone{suffix}"
     options = (*source.options, "--host", host)
     yield replace(source, name=f"android{suffix}", stem=f"android{suffix}", options=options)
+    more = [f"--exporter={chosen['phone_exporter']}"] if "phone_exporter" in chosen else []
+    more += ["--keys"] if chosen.get("phone_keys") else []
     yield PlannedCollector(
-        f"android-packets{suffix}", "tcp", ".pcap", (*options, "--packets"), notes=True, packets=True, host=host,
+        f"android-packets{suffix}", "tcp", ".pcap", (*options, "--packets", *more), notes=True, packets=True, host=host,
         module="collectors.android",
     )  # fmt: skip
 

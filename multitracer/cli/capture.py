@@ -83,6 +83,14 @@ if TYPE_CHECKING:
     "--phone", multiple=True, metavar="SERIAL|any",
     help="Record this Android phone through adb; `any` is the only one that is connected. Repeatable.",
 )  # fmt: skip
+@click.option(
+    "--phone-exporter", type=click.Choice(("tcp", "udp")),
+    help="How PCAPdroid on a phone without root sends its packets. Default: tcp.",
+)  # fmt: skip
+@click.option(
+    "--phone-keys", is_flag=True,
+    help="Let PCAPdroid decrypt TLS on the phone, and save its keys in the session (keylog-0.txt).",
+)  # fmt: skip
 @click.option("--adb", metavar="PATH", help="The program adb. Default: that of PATH.")
 @click.option(
     "--remote", multiple=True, metavar="USER@HOST[:PROFILE]",

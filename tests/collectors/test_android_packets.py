@@ -128,6 +128,91 @@ def test_pcapdroid_is_started_and_stopped_and_its_packets_are_split(tools: Tools
     assert pcap.stat().st_size < 700, "a long packet is cut"
 
 
+UDP_PLAYER = """\
+import pathlib, socket, struct, sys, time
+folder = pathlib.Path(sys.argv[1])
+words = dict(zip(sys.argv[2:], sys.argv[3:]))
+end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+end.connect(("127.0.0.1", int(words["collector_port"])))
+data, at = (folder / "stream.pcap").read_bytes(), 24
+end.send(data[:24])
+while at < len(data):
+    size = 16 + struct.unpack_from("<I", data, at + 8)[0]
+    end.send(data[at : at + size])
+    at += size
+    time.sleep(0.01)
+"""
+"""It sends a datagram for each record, as PCAPdroid's UDP exporter does."""
+NC = 'case "$*" in *"-u -l"*) exec toybox nc "$@";; esac; exit 1'
+
+
+@pytest.mark.skipif(shutil.which("toybox") is None, reason="toybox, Android's, is not installed")
+def test_datagrams_of_pcapdroid_come_through_the_phones_nc(tools: Tools, tmp_path: Path) -> None:  # noqa: F811
+    (tools.folder / "player.py").write_text(UDP_PLAYER)
+    scripts(
+        tools, {"su": "exit 127", "id": "echo 2000", "am": START, "pm": "echo package:/data/app/base.apk", "nc": NC}
+    )
+    bare = ipv4(tcp(payload=bytes(3960)))
+    stream = [trailed(ipv4(tcp(payload=bytes(900)))), trailed(ipv4(tcp())), bare, trailed(ipv6(tcp())),
+              trailed(ipv4(udp(to=443, payload=bytes(300)), protocol=17))]  # fmt: skip
+    (tools.folder / "stream.pcap").write_bytes(pcap_file(stream))
+    pcap, notes = tmp_path / "tcp-0.pcap", tmp_path / "notes.jsonl"
+    with plugged(tools) as phone:
+        options = ("--packets", "--notes", notes, "--serial", phone.serial, "--exporter", "udp")
+        with running("android", pcap, *options, is_log=False) as child:
+            until(lambda: packets_of(pcap) == 4 and packets_of(tmp_path / "udp-0.pcap") == 1)
+            asked = (tools.folder / "asked.txt").read_text()
+            assert end(child) == 0
+    assert "-e pcap_dump_mode udp_exporter" in asked
+    assert "-e snaplen 4000" in asked
+    assert "-e action stop" in (tools.folder / "asked.txt").read_text()
+    assert read_capture([pcap]).segments["payload_bytes"].tolist() == [900, 0, 3960, 0]
+
+
+def test_phone_whose_nc_takes_no_udp_is_one_sentence(tools: Tools, tmp_path: Path) -> None:  # noqa: F811
+    more = {"su": "exit 127", "id": "echo 2000", "am": START, "pm": "echo package:/data/app/base.apk", "nc": "exit 1"}
+    scripts(tools, more)
+    with plugged(tools) as phone:
+        options = ("--packets", "--serial", phone.serial, "--exporter", "udp")
+        with running("android", tmp_path / "tcp-0.pcap", *options, is_log=False) as child:
+            assert "the phone's nc takes no UDP; leave the exporter tcp" in child.communicate(timeout=90)[1]
+    assert not (tools.folder / "asked.txt").exists()
+
+
+WRITES_KEYS = """\
+case "$*" in *"action stop"*)
+  echo "CLIENT_RANDOM 00 11" > "$folder/$(sed -n 's/.*sslkeylog_name \\([^ ]*\\).*/\\1/p' "$folder/started.txt")"; esac
+"""
+
+
+@pytest.mark.parametrize("has_keys", [True, False])
+def test_keys_that_pcapdroid_wrote_are_a_file_of_the_session(tools: Tools, tmp_path: Path, *, has_keys: bool) -> None:  # noqa: F811
+    """They are written at its end, and do not stay on the phone."""
+    (tools.folder / "player.py").write_text(PLAYER)
+    begin = f'folder="{tools.folder}"\ncase "$*" in *"action start"*) echo "$*" > "$folder/started.txt";; esac\n'
+    moved = f'for word; do case "$word" in /sdcard/*) set -- "{tools.folder}/$(basename $word)";; esac; done\n'
+    scripts(tools, {"su": "exit 127", "id": "echo 2000", "pm": "echo package:/data/app/base.apk",
+                    "am": begin + (WRITES_KEYS if has_keys else "") + START,
+                    "cat": moved + 'exec /bin/cat "$@"', "rm": moved + 'exec /bin/rm "$@"'})  # fmt: skip
+    (tools.folder / "stream.pcap").write_bytes(pcap_file([trailed(ipv4(tcp()))] * 2))
+    pcap, notes = tmp_path / "tcp-0.pcap", tmp_path / "notes.jsonl"
+    with plugged(tools) as phone:
+        options = ("--packets", "--notes", notes, "--serial", phone.serial, "--keys")
+        with running("android", pcap, *options, is_log=False) as child:
+            until(lambda: packets_of(pcap))
+            assert end(child) == 0
+    asked = (tools.folder / "started.txt").read_text()
+    assert "-e tls_decryption true -e sslkeylog_name multitracer-" in asked
+    saved = tmp_path / "keylog-0.txt"
+    if has_keys:
+        assert saved.read_text() == "CLIENT_RANDOM 00 11\n"
+        assert saved.stat().st_mode & 0o077 == 0
+        assert not list(tools.folder.glob("multitracer-*")), "of the phone"
+    else:
+        assert not saved.exists()
+        assert "wrote no keys of TLS" in records(notes, "unable")[0]["says"]
+
+
 @pytest.mark.parametrize("is_asking", [True, False])
 def test_pcapdroid_is_stopped_whatever_ends_the_capture(tools: Tools, tmp_path: Path, *, is_asking: bool) -> None:  # noqa: F811
     """While its owner is asked, and when it sends what is no pcap."""
