@@ -37,31 +37,31 @@ _EARLIEST_NS = 10**17
 """Clocks before 1973 were never set: a `date` without nanoseconds gives such a number, too."""
 
 
-_SILENT_S = 60
+_QUIET_S = 60
 """Time without an octet after which the other machine ends what it runs for us: `BEAT_NS` is a sixth of it."""
 BEAT_NS = 10 * NS_PER_S
 """Time between two octets of `LineFollower.beat`, and of a capture."""
-_UNTIL_INPUT_ENDS = """\
+_BOUND_TO_INPUT = """\
 {{ {command}
 kill 0; }} </dev/null &
 read -t 1 _ </dev/null 2>/dev/null
-if [ $? -eq 1 ]; then while read -t {silent_s} _; do :; done; else cat >/dev/null; fi
+if [ $? -eq 1 ]; then while read -t {quiet_s} _; do :; done; else cat >/dev/null; fi
 kill 0
 """
 """Runs a command until the standard input ends: a program that waits, such as `logread -f`, would not notice. Where the
 shell's `read` knows -t (bash, busybox), a silent input ends it, too: a network that was cut closes nothing."""
 
 
-def until_input_ends(command: str) -> str:
+def bound_to_input(command: str) -> str:
     """Return a command line for another machine that runs `command` until the standard input ends or is silent.
 
     It is for a machine's login shell, whose process group has only what it starts: OpenSSH and dropbear make one.
     """
-    return f"exec sh -c {shlex.quote(_UNTIL_INPUT_ENDS.format(command=command, silent_s=_SILENT_S))}"
+    return f"exec sh -c {shlex.quote(_BOUND_TO_INPUT.format(command=command, quiet_s=_QUIET_S))}"
 
 
 def beat(stream: IO[bytes] | None) -> None:
-    """Write an octet to what `until_input_ends` reads."""
+    """Write an octet to what `bound_to_input` reads."""
     assert stream is not None
     with suppress(OSError):  # that it has ended is seen at its output
         os.write(stream.fileno(), b"\n")
@@ -258,7 +258,7 @@ class LineFollower:
         yield from (line[:_LONGEST_LINE] for line in lines if line)
 
     def beat(self) -> None:
-        """Show the program that this end still listens (`until_input_ends`), if it is time."""
+        """Show the program that this end still listens (`bound_to_input`), if it is time."""
         if time.monotonic_ns() >= self._beat_ns:
             self._beat_ns = time.monotonic_ns() + BEAT_NS
             beat(self._child.stdin)

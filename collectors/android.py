@@ -711,8 +711,8 @@ class PhonePackets:
         command = (
             f"for i in 1 2 3 4 5 6 7 8 9 10; do [ -s {where} ] && break; sleep 0.2; done; cat {where} && rm {where}"
         )
-        said = self._adb("exec-out", f'{{ {command}; }} 2>/dev/null; echo "# status $?"', timeout_s=_ADB_S) or ""
-        text, _, status = said.rpartition("# status ")
+        output = self._adb("exec-out", f'{{ {command}; }} 2>/dev/null; echo "# status $?"', timeout_s=_ADB_S) or ""
+        text, _, status = output.rpartition("# status ")
         if status != "0" or not text:
             says = "PCAPdroid wrote no keys of TLS; it needs its mitm addon with its CA on the phone, and version 1.8.8"
             self._notes.record("unable", at_ns=time.monotonic_ns(), says=says)

@@ -28,7 +28,7 @@ from collectors._log import Log
 from collectors._options import header, number, parser, rate_hz, run
 from collectors._profiles import chosen_profile, matching, profiles
 from collectors._ready import ready
-from collectors._shell import BEAT_NS, LineFollower, Shell, ShellEndedError, beat, until_input_ends
+from collectors._shell import BEAT_NS, LineFollower, Shell, ShellEndedError, beat, bound_to_input
 from collectors._stop import Stop, end_with_parent
 from collectors.modem import ModemLog, record
 from multitracer.errors import CollectorError, InputError, PreflightError
@@ -156,7 +156,7 @@ class RemoteModem:
             return
         if self._events is not None:
             self._events.close()
-        self._events, self._first_ns = LineFollower([*self._program[:-1], until_input_ends(self._profile.follow)]), 0
+        self._events, self._first_ns = (LineFollower([*self._program[:-1], bound_to_input(self._profile.follow)]), 0)
 
     def _connect(self) -> Shell:
         """Return a shell on the machine, whose profile is known then."""
@@ -219,7 +219,7 @@ def capture(program: list[str], chosen: argparse.Namespace, stop: Stop) -> None:
         pass
     with open(chosen.output, "ab") as file:  # noqa: PTH123  # of a path that may be a pipe
         child = subprocess.Popen(
-            [*program[:-1], until_input_ends(command)], stdin=subprocess.PIPE, stdout=file, stderr=subprocess.PIPE,
+            [*program[:-1], bound_to_input(command)], stdin=subprocess.PIPE, stdout=file, stderr=subprocess.PIPE,
             preexec_fn=end_with_parent,  # noqa: PLW1509  # this process has one thread
         )  # fmt: skip
     assert child.stdin is not None

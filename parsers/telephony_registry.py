@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from multitracer.errors import FormatError
-from multitracer.protocols.modem.android import readings_of, signed
+from multitracer.protocols.modem.android import is_coded, readings_of, signed
 from multitracer.schemas.radio import RADIO
 from multitracer.tables import NA
 from parsers._format import Format, Match
@@ -162,9 +162,11 @@ def radio_of(dumps: RegistryDumps, lines: LogLines, provenance: Document, placed
     """
     table = dumps.rows.table(provenance, placed)
     _unnumbered(table)
-    if dumps.unsigned:
+    if is_coded(dumps.unsigned):
+        lines.warn("RSRP, RSRQ and SINR of NR are written as codes of TS 38.331 (87 for -69 dBm) and were converted")
+    if unsigned := dumps.unsigned & {"LTE", "NR"}:
         lines.warn(
-            f"RSRP and RSRQ of {' and '.join(sorted(dumps.unsigned))} are written without a sign (98 for "
+            f"RSRP and RSRQ of {' and '.join(sorted(unsigned))} are written without a sign (98 for "
             "-98 dBm) and were made negative"
         )
     if _in_tenths(table):

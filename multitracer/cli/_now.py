@@ -201,7 +201,7 @@ def _sentence(limits: Limited, window: NewestPackets, idle_ns: int) -> str:
     return f"{name}{lasted}, {carried} ({largest.confidence.label}{seconds})"
 
 
-class Carried(NamedTuple):
+class FlowRates(NamedTuple):
     """What the connection that carries most carried, in bit/s of TCP's or UDP's payload and header options."""
 
     from_server: float = 0.0
@@ -213,10 +213,10 @@ class Carried(NamedTuple):
         return self.from_server + self.to_server
 
 
-def busiest_of(window: NewestPackets | None, now_ns: int) -> Carried:
+def busiest_of(window: NewestPackets | None, now_ns: int) -> FlowRates:
     """Return what the connection carries that carries most; its server has port 443, or the lower port."""
     if window is None or not window.records or now_ns - window.records[-1][0] > _IDLE_NS:
-        return Carried()
+        return FlowRates()
     link_bytes = _LINK_BYTES.get(struct.unpack_from("=I", window.header, 20)[0])
     carried: dict[tuple[bytes, bytes, int, int], list[int]] = {}
     for _, record in window.records if link_bytes is not None else ():
@@ -229,7 +229,7 @@ def busiest_of(window: NewestPackets | None, now_ns: int) -> Carried:
             both[not is_from] += max(0, original - (link_bytes or 0) - header_bytes)
     most = max(carried.values(), key=sum, default=[0, 0])
     seconds = max(window.span_ns, _FEWEST_NS) / NS_PER_S
-    return Carried(most[0] * BITS_PER_BYTE / seconds, most[1] * BITS_PER_BYTE / seconds)
+    return FlowRates(most[0] * BITS_PER_BYTE / seconds, most[1] * BITS_PER_BYTE / seconds)
 
 
 def _ends_of(packet: bytes) -> tuple[bytes, bytes, int, int, int] | None:

@@ -19,7 +19,7 @@ import multitracer as mt
 import parsers
 from collectors import _shell
 from collectors._profiles import profiles
-from collectors._shell import until_input_ends
+from collectors._shell import bound_to_input
 from tests.cli.program import ENVIRONMENT
 from tests.cli.program import run as program
 from tests.collectors.running import command, end, records, run, running, until
@@ -281,7 +281,7 @@ def test_program_that_waits_ends_with_the_input_and_the_wait_with_the_program(sh
 
     def started(line: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            ["sh", "-c", until_input_ends(line)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
+            ["sh", "-c", bound_to_input(line)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
             start_new_session=True,
         )  # fmt: skip
 
@@ -297,8 +297,8 @@ def test_program_that_waits_ends_with_the_input_and_the_wait_with_the_program(sh
 
 
 def test_silent_network_ends_what_waits_where_the_shell_can_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_shell, "_SILENT_S", 1)
-    argv = ["bash", "-c", until_input_ends("echo it began; sleep 1000").replace("exec sh", "exec bash")]
+    monkeypatch.setattr(_shell, "_QUIET_S", 1)
+    argv = ["bash", "-c", bound_to_input("echo it began; sleep 1000").replace("exec sh", "exec bash")]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as child:
         assert child.stdout is not None
         assert child.stdout.read() == b"it began\n", "read returns as all have ended"

@@ -22,8 +22,8 @@ _UNAVAILABLE = {2147483647, -2147483648, 9223372036854775807}
 """Numbers that mean a missing value: CellInfo.UNAVAILABLE and UNAVAILABLE_LONG."""
 _MOST_CELLS = 256
 """Cells of one statement; a phone lists a few dozen. It bounds memory."""
-_STRENGTH = re.compile(r"CellSignalStrength(Lte|Nr|Gsm|Wcdma|Cdma):")
-_CELL = re.compile(r"CellInfo(Lte|Nr|Gsm|Wcdma):")
+_STRENGTH = re.compile(r"CellSignalStrength(Lte|Nr|Gsm|Wcdma|Cdma|Tdscdma):")
+_CELL = re.compile(r"CellInfo(Lte|Nr|Gsm|Wcdma|Cdma|Tdscdma):")
 _REGISTERED = re.compile(r"\bmRegistered ?= ?(?:YES|true)\b")
 _PRIMARY = re.compile(r"primary=CellSignalStrength(\w{2,8})")
 _PAIR = re.compile(r"\b(\w{1,40}) ?= ?(-?\d+)(?=[\s,}\]]|$)")
@@ -32,6 +32,9 @@ _TEXT = re.compile(r"\b(mAlphaLong|m(?:Data|Voice)?OperatorAlphaLong) ?= ?([^,={
 _DIGITS = re.compile(r"\b(mMcc|mMnc) ?= ?(\d{2,3})\b")
 _STATE = re.compile(r"\bmDataRegState=\d+\((\w{1,24})\)")
 _TECHNOLOGY = re.compile(r"\bgetRilDataRadioTechnology=\d+\((\w{1,16})\)")
+_OLD_STATE = re.compile(r"(\d) (\d) voice \w+ data \w+ (.{0,300}?) +(\w{1,16}) (\w{1,16}) CSS (?:not )?supported")
+_OLD_STATES = ("IN_SERVICE", "OUT_OF_SERVICE", "EMERGENCY_ONLY", "POWER_OFF")
+_OLD_OPERATOR = re.compile(r"(?P<voice>.+ \d{5,6}) (?P<long>.{1,64}) (?P=long) (?P<plmn>\d{5,6})")
 _LEGACY = re.compile(r"SignalStrength: (-?\d+(?: -?\d+){11,})")
 _RAT = {"Lte": "LTE", "Nr": "NR", "Gsm": "GSM", "Wcdma": "UMTS", "Cdma": "CDMA"}
 _RIL_RAT = {
@@ -55,7 +58,18 @@ _IDENTITY = {
     "Nr": {"cell_id": "mNci", "physical_cell_id": "mPci", "area_code": "mTac", "channel": "mNrArfcn"},
     "Gsm": {"cell_id": "mCid", "physical_cell_id": "mBsic", "area_code": "mLac", "channel": "mArfcn"},
     "Wcdma": {"cell_id": "mCid", "physical_cell_id": "mPsc", "area_code": "mLac", "channel": "mUarfcn"},
+    "Cdma": {"cell_id": "mBasestationId"},
 }
+_LARGEST_ASU = 31
+"""Largest RSSI as Android 9 and earlier write it under the name ss: -113 dBm + 2 dB of each (TS 27.007, 8.5)."""
+_FLOORS = {"rssi_dbm": -113, "rscp_dbm": -120, "ecio_db": -24}
+"""Levels that some modems give for a technology that they do not use: the least that can be reported."""
+_CODED = "codes of NR"
+"""Stands in `unsigned` of `signed` for a phone that writes NR as the network's reports have it."""
+_LARGEST_UNSIGNED_RSRQ = 43
+"""SS-RSRQ is -43 to 20 dB (CellSignalStrengthNr); a larger one is a code."""
+_NR_CODES = {"rsrp_dbm": (-156.0, 1.0), "rsrq_db": (-43.5, 0.5), "sinr_db": (-23.0, 0.5)}
+"""Value of code 0 and of a step (TS 38.331, RSRP-Range, RSRQ-Range, SINR-Range)."""
 _UNSIGNED_DBM = (31, 156)
 """RSRP without its sign: SS-RSRP is -156 to -31 dBm (CellSignalStrengthNr), RSRP of LTE -140 to -43 dBm."""
 _NO_BER = 99
@@ -84,10 +98,17 @@ def readings_of(statement: str) -> list[tuple[str, Reading]]:
 
 
 def signed(reading: Reading, unsigned: set[str]) -> Reading:
-    """Return a reading with RSRP and RSRQ negative, where the phone writes them without a sign.
+    """Return a reading with RSRP and RSRQ negative, where the phone writes them without a sign, or in codes.
 
     `unsigned` holds the technologies of which it does, and gets those that the reading shows.
     """
+    if reading.get("rat") == "NR" and (_CODED in unsigned or _is_coded(reading.get("rsrq_db"))):
+        unsigned.add(_CODED)
+        return reading | {
+            name: zero + step * code
+            for name, (zero, step) in _NR_CODES.items()
+            if isinstance(code := reading.get(name), int | float)
+        }
     rat, rsrp, rsrq = str(reading.get("rat", "")), reading.get("rsrp_dbm"), reading.get("rsrq_db")
     minimum, most = _UNSIGNED_DBM
     is_signed = isinstance(rsrq, int | float) and rsrq < 0
@@ -98,6 +119,15 @@ def signed(reading: Reading, unsigned: set[str]) -> Reading:
     if rsrp is None and rat in unsigned and isinstance(rsrq, int | float) and rsrq > 0:
         reading = reading | {"rsrq_db": -rsrq}
     return reading
+
+
+def is_coded(unsigned: set[str]) -> bool:
+    """Return whether the phone writes NR in codes; `unsigned` is that of `signed`."""
+    return _CODED in unsigned
+
+
+def _is_coded(rsrq: object) -> bool:
+    return isinstance(rsrq, int | float) and rsrq > _LARGEST_UNSIGNED_RSRQ
 
 
 def serving_of(registry: str) -> list[Reading]:
@@ -164,10 +194,20 @@ def _signal_strength(text: str) -> Iterator[Reading]:
     found_primary = _PRIMARY.search(text)
     primary = found_primary[1] if found_primary else ""
     for technology, part in _parts(text, _STRENGTH):
-        values = _levels(technology, part)
+        values = _levels(technology, part) if technology in _RAT else {}
+        if _is_filler(technology, primary, values):
+            continue
         role = "secondary" if technology == "Nr" and primary == "Lte" else "serving"
         if values:
             yield {"role": role, "rat": _RAT[technology], **values}
+
+
+def _is_filler(technology: str, primary: str, values: Reading) -> bool:
+    """Return whether levels are those of GSM, WCDMA or CDMA that some modems give while another technology is used."""
+    if technology not in ("Gsm", "Wcdma", "Cdma") or primary in ("", technology):
+        return False
+    numbers = {name: value for name, value in values.items() if isinstance(value, int | float) and value}
+    return all(value <= _FLOORS.get(name, 0) for name, value in numbers.items())
 
 
 def _old_signal_strength(numbers: list[int]) -> Iterator[Reading]:
@@ -180,12 +220,14 @@ def _old_signal_strength(numbers: list[int]) -> Iterator[Reading]:
     if rsrp is not None and rsrp < 0:
         levels = {"rsrp_dbm": rsrp, "rsrq_db": rsrq, "sinr_db": None if snr is None else snr / 10}
         known = {k: float(v) for k, v in levels.items() if v is not None}
-        more = {"cqi": cqi} if cqi is not None else {}
+        more = {"cqi": cqi} if cqi is not None and cqi >= 0 else {}
         yield {"role": "serving", "rat": "LTE", **known, **more}
 
 
 def _cell_info(text: str) -> Iterator[Reading]:
     for technology, part in _parts(text, _CELL):
+        if technology not in _RAT:
+            continue
         strength = _STRENGTH.search(part)
         identity = part[: strength.start()] if strength else part
         numbers = _numbers(identity)
@@ -197,7 +239,7 @@ def _cell_info(text: str) -> Iterator[Reading]:
 
 
 def _service_state(text: str) -> Iterator[Reading]:
-    values: Reading = {}
+    values = _old_service_state(text)
     if state := _STATE.search(text):
         values["state"] = state[1][:16]
     if technology := _TECHNOLOGY.search(text):
@@ -205,6 +247,19 @@ def _service_state(text: str) -> Iterator[Reading]:
     if operator := next((match[2] for match in _TEXT.finditer(text)), ""):
         values["operator"] = _printable(operator)
     yield {"role": "serving", **values}
+
+
+def _old_service_state(text: str) -> Reading:
+    """Return what Android 8 and earlier wrote: state of voice and data, names and technology of both."""
+    old = _OLD_STATE.match(text)
+    if old is None:
+        return {}
+    number = int(old[2])
+    values: Reading = {"rat": _RIL_RAT.get(old[5], "")}
+    values |= {"state": _OLD_STATES[number]} if number < len(_OLD_STATES) else {}
+    if operator := _OLD_OPERATOR.fullmatch(old[3]):  # of a long and a short name that differ, the border is not known
+        values |= {"plmn": operator["plmn"], "operator": _printable(operator["long"])}
+    return values
 
 
 def _parts(text: str, start: re.Pattern[str]) -> Iterator[tuple[str, str]]:
@@ -227,6 +282,10 @@ def _levels(technology: str, text: str) -> Reading:
     for ours, (theirs, scale) in _LEVELS[technology].items():
         if theirs in numbers and not (ours == "rxqual" and numbers[theirs] == _NO_BER):
             values[ours] = numbers[theirs] * scale
+    if "rssi_dbm" in _LEVELS[technology] and 0 <= (asu := numbers.get("ss", -1)) <= _LARGEST_ASU:
+        values["rssi_dbm"] = 2.0 * asu - 113
+    if "rsrp_dbm" in _LEVELS[technology] and "rsrp_dbm" not in values:  # then zeros are no levels
+        values = {name: value for name, value in values.items() if value}
     if "sinr_raw" in values and "cqiTableIndex" in text:  # a field of Android 12 and later
         values["sinr_db"] = float(values.pop("sinr_raw"))
     return values
