@@ -7,10 +7,12 @@ import pty
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from multitracer.manifest import Role
 from tests.recorder.capturing import command, manifest
 
 
@@ -159,6 +161,40 @@ def test_ordinary_user_records_the_rest_and_is_told_each_repair(tmp_path: Path) 
         **dict.fromkeys(("gps", "host_clock", "modem", "tcp_info"), "ended"),
         "rlp": "its port may be another test's",
     }
+
+
+@pytest.mark.root
+@pytest.mark.skipif(shutil.which("setcap") is None, reason="setcap is not installed")
+def test_user_whose_tcpdump_has_file_capabilities_records_packets() -> None:
+    """As the advice of `doctor` makes it; the user's other programs may no more than before."""
+    argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all,+dac_read_search",
+            "--ambient-caps=-all,+dac_read_search", "--bounding-set=-all,+dac_read_search,+net_raw"]  # fmt: skip
+    knock = "for i in $(seq 20); do (: < /dev/tcp/127.0.0.1/9) 2>/dev/null; sleep 0.1; done"
+    with tempfile.TemporaryDirectory() as name:  # pytest's own are closed to others, also on the way to them
+        home = Path(name)
+        home.chmod(0o755)
+        shutil.copy(str(shutil.which("tcpdump")), home / "tcpdump")
+        subprocess.run(["setcap", "cap_net_raw+ep", home / "tcpdump"], check=True)
+        os.chown(home, 65534, 65534)
+        packets = home / "drive" / "mobile" / "tcp-0.pcap"
+        done = subprocess.run(
+            [*argv, *command(home / "drive", "-i", "lo", "--with", "tcpdump", "--", "bash", "-c", knock)],
+            capture_output=True, text=True, check=False, timeout=90,
+            env={**os.environ, "PATH": f"{home}:{os.environ['PATH']}"},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert packets.stat().st_uid == 65534
+        assert packets.stat().st_size > 20 * 66
+
+
+@pytest.mark.parametrize("role", [*Role])
+def test_each_role_of_a_manifest_is_one_of_capture(role: Role, tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    argv = command(folder, "--role", role, "--with", "host_clock", "--duration", "0.3")
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=90)
+    assert done.returncode == 0, done.stderr
+    assert [*manifest(folder)["hosts"]] == [role]
+    assert (folder / role / "clocks-0.jsonl").exists()
 
 
 NO_RIGHT = ["setpriv", "--bounding-set=-net_raw,-net_admin,-sys_admin"]
