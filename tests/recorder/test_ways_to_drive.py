@@ -6,21 +6,28 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
 import multitracer as mt
+import parsers
 from tests.cli.program import COMMAND, ENVIRONMENT
 from tests.collectors.rehearsal import device
 from tests.conftest import ROOT
 from tests.netns import namespaces
+from tests.recorder.capturing import command as capture_command
+from tests.recorder.capturing import processes_of, until
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from tests.collectors.test_remote import Router
 
 pytestmark = [pytest.mark.realtime, pytest.mark.root]
 
@@ -154,6 +161,67 @@ def test_a_dish(tmp_path: Path) -> None:
     finally:
         dish.stop()
     assert session.table("radio", "dish")["downlink_bps"].dropna().unique().tolist() == [5e7]
+
+
+@contextmanager
+def phone_router_and_dish(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Router, list[str]]]:
+    """The three plugged in, with the options of `capture` that record them; a program on the router waits."""
+    from tests.collectors import test_android
+    from tests.collectors.dish import FakeDish
+    from tests.collectors.test_remote import FOLLOWED, Router
+
+    monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", str(20_000 + os.getpid() % 20_000))
+    monkeypatch.setenv("HOME", str(folder))
+    home = folder / "router"
+    (home / "bin").mkdir(mode=0o700, parents=True)
+    router, dish = Router(home), FakeDish()
+    (home / "logread").write_text(f"#!/bin/sh\n{FOLLOWED}\n".replace("{folder}", str(home)))
+    (home / "bin" / "ssh").symlink_to(router.ssh)
+    monkeypatch.setenv("PATH", f"{home}/bin:{os.environ['PATH']}")
+    dish.samples = [(30.0, 0.0, 5e7, 3e6)] * 20
+    router.plug()
+    test_android.adb("start-server")
+    try:
+        with test_android.plugged(test_android.Tools(folder / "tools")) as phone:
+            yield router, ["--phone", phone.serial, "--remote", "root@127.0.0.1:openwrt",
+                           "--starlink", f"127.0.0.1:{dish.port}"]  # fmt: skip
+    finally:
+        test_android.adb("kill-server")
+        router.unplug()
+        dish.stop()
+
+
+@pytest.mark.skipif(shutil.which("adb") is None, reason="needs adb")
+def test_kill_9_of_all_loses_nothing_of_phone_router_and_dish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every record that was written is read; nothing of the recording lives on, neither here nor on the router."""
+    pytest.importorskip("starlink_grpc", reason="the extra starlink is not installed")
+    pytest.importorskip("grpc_reflection", reason="grpcio-reflection is not installed")
+    from tests.collectors.test_remote import is_alive
+
+    folder = tmp_path / "drive"
+    logs = [folder / "mobile" / f"{name}-0.jsonl" for name in ("android", "remote", "starlink")]
+    only = [word for log in logs for word in ("--with", log.stem.removesuffix("-0"))]
+    with (
+        phone_router_and_dish(tmp_path, monkeypatch) as (router, options),
+        subprocess.Popen(capture_command(folder, *only, *options), stderr=subprocess.DEVNULL) as child,
+    ):
+        until(lambda: all(log.exists() and log.read_bytes().count(b'"kind":"clock"') > 3 for log in logs))
+        until(lambda: (router.folder / "followed.pid").exists() and (router.folder / "followed.pid").read_text())
+        for pid in processes_of(folder):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        child.wait(90)
+        until(lambda: not processes_of(folder))
+        until(lambda: not is_alive(router))
+    for log in logs:
+        _, tables = parsers.read(log)
+        assert isinstance(tables, dict)
+        assert {(str(each.provenance["damaged"]), len(each.provenance["skipped"])) for each in tables.values()} == {
+            ("None", 0)
+        }
+    session = mt.open(folder)
+    assert {-65.0, -93.0} <= set(session.radio["rsrp_dbm"].tolist())
+    assert 5e7 in session.table("radio", "dish")["downlink_bps"].tolist()
 
 
 def test_two_cars(tmp_path: Path) -> None:
