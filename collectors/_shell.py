@@ -37,7 +37,7 @@ _EARLIEST_NS = 10**17
 """Clocks before 1973 were never set: a `date` without nanoseconds gives such a number, too."""
 
 
-_QUIET_S = 60
+_IDLE_S = 60
 """Time without an octet after which the other machine ends what it runs for us: `BEAT_NS` is a sixth of it."""
 BEAT_NS = 10 * NS_PER_S
 """Time between two octets of `LineFollower.beat`, and of a capture."""
@@ -45,7 +45,7 @@ _BOUND_TO_INPUT = """\
 {{ {command}
 kill 0; }} </dev/null &
 read -t 1 _ </dev/null 2>/dev/null
-if [ $? -eq 1 ]; then while read -t {quiet_s} _; do :; done; else cat >/dev/null; fi
+if [ $? -eq 1 ]; then while read -t {idle_s} _; do :; done; else cat >/dev/null; fi
 kill 0
 """
 """Runs a command until the standard input ends: a program that waits, such as `logread -f`, would not notice. Where the
@@ -57,7 +57,7 @@ def bound_to_input(command: str) -> str:
 
     It is for a machine's login shell, whose process group has only what it starts: OpenSSH and dropbear make one.
     """
-    return f"exec sh -c {shlex.quote(_BOUND_TO_INPUT.format(command=command, quiet_s=_QUIET_S))}"
+    return f"exec sh -c {shlex.quote(_BOUND_TO_INPUT.format(command=command, idle_s=_IDLE_S))}"
 
 
 def beat(stream: IO[bytes] | None) -> None:

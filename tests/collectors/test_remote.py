@@ -297,7 +297,7 @@ def test_program_that_waits_ends_with_the_input_and_the_wait_with_the_program(sh
 
 
 def test_silent_network_ends_what_waits_where_the_shell_can_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_shell, "_QUIET_S", 1)
+    monkeypatch.setattr(_shell, "_IDLE_S", 1)
     argv = ["bash", "-c", bound_to_input("echo it began; sleep 1000").replace("exec sh", "exec bash")]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as child:
         assert child.stdout is not None
