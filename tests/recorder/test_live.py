@@ -264,12 +264,17 @@ def test_plain_view_has_now_with_the_rates_of_quic_within_five_percent(tmp_path:
     assert up == pytest.approx(80, rel=0.05)
 
 
+def shown_by(view: PlainView, status: RecordingStatus, lines: list[str]) -> str:
+    view.show(status)
+    return lines[-1]
+
+
 def test_plain_view_has_now_and_place_and_ends_its_program(status: RecordingStatus, tmp_path: Path) -> None:
     words = json.dumps({"at_ns": 1, "words": "x"})
     program = f"import pathlib, sys; print({words!r}); sys.stdin.read(); pathlib.Path(sys.argv[1]).touch()"
     lines: list[str] = []
     with PlainView(lines.append, lines.append, (sys.executable, "-ISc", program, str(tmp_path / "end"))) as view:
-        until(lambda: (view.show(status), "now: not known: no analysis for" in lines[-1])[1])
+        until(lambda: "now: not known: no analysis for" in shown_by(view, status, lines))
     assert (tmp_path / "end").exists()
     status.now = "link, 3.2 Mbit/s (inferred)"
     assert "now: link, 3.2 Mbit/s (inferred) | place: 52.52001 13.40495 (android-1)" in plain_line(status)
