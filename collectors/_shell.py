@@ -55,7 +55,8 @@ shell's `read` knows -t (bash, busybox), a silent input ends it, too: a network 
 def bound_to_input(command: str) -> str:
     """Return a command line for another machine that runs `command` until the standard input ends or is silent.
 
-    It is for a machine's login shell, whose process group has only what it starts: OpenSSH and dropbear make one.
+    It is for a login shell behind ssh: its process group has what it starts, and of dropbear the server of this one
+    connection, too.
     """
     return f"exec sh -c {shlex.quote(_BOUND_TO_INPUT.format(command=command, idle_s=_IDLE_S))}"
 
