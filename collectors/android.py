@@ -407,6 +407,7 @@ _ASKS = "PCAPdroid waits for its owner"
 _UDP_PORTS = range(20_000, 30_000)
 _UDP_SNAP_BYTES = 4000
 """PCAPdroid puts neither header nor trailer around a packet that does not fit with them (pcap_dump.c)."""
+_NO_UDP = "the phone's nc takes no UDP; leave the exporter tcp"
 _NC_NS = NS_PER_S // 2
 """Time in which the phone's nc listens, or has ended because it knows no UDP."""
 _FLUSH_S = 2.5
@@ -664,8 +665,8 @@ class PhonePackets:
             assert child.stdout is not None
             try:
                 self._stop.wait(time.monotonic_ns() + _NC_NS, readable=[child.stdout.fileno()])
-                if self._stop.reason is None and child.poll() is not None:
-                    raise CollectorError(f"{self._serial}: the phone's nc takes no UDP; leave the exporter tcp")
+                if self._stop.reason is None and _is_readable(child.stdout):  # nobody sends yet: it has ended
+                    raise CollectorError(f"{self._serial}: {_NO_UDP}")
                 more = {"pcap_dump_mode": "udp_exporter", "collector_port": port, "snaplen": str(_UDP_SNAP_BYTES)}
                 self._start(settings | more)
                 if self._wait(child.stdout):
@@ -697,8 +698,10 @@ class PhonePackets:
             if not _is_readable(source):
                 continue
             if not (chunk := _received(source)):
-                self._has_started = False
-                raise CollectorError(f"{self._serial}: PCAPdroid ended its capture; {self._why()}")
+                self._has_started = not splitter.has_begun
+                ended = f"PCAPdroid ended its capture; {self._why()}"
+                is_nc = self._chosen.exporter == "udp" and not splitter.has_begun
+                raise CollectorError(f"{self._serial}: {_NO_UDP if is_nc else ended}")
             splitter.feed(chunk)
             ready()
         self._end_pcapdroid()
