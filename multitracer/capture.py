@@ -72,7 +72,7 @@ def of_kernel(time_ns: Times, part: DecodedPart, before: CaptureTables) -> Captu
     columns: dict[str, Array] = {
         "time_ns": time_ns,
         "frame": part["record"].astype(np.uint32),
-        "file": np.zeros(len(time_ns), dtype=np.uint16),
+        "file": np.broadcast_to(np.uint16(0), len(time_ns)),
         **part["segments"],
     }
     return CaptureTables(

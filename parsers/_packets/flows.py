@@ -158,6 +158,14 @@ def _first_of_each(words: Sequence[Words]) -> Numbers:
     return first
 
 
+def addresses(high: Words, low: Words, ip_version: NDArray[np.uint8] | np.uint8) -> NDArray[np.void]:
+    """Return addresses as 16 bytes in network order; the arguments are as in `PacketEndpoints`."""
+    halves = np.zeros((len(high), 2), ">u8")
+    np.left_shift(high, np.where(np.equal(ip_version, 4), np.uint64(32), np.uint64(0)), out=halves[:, 0])
+    halves[:, 1] = low
+    return halves.view("V16")[:, 0]
+
+
 class PacketEndpoints(NamedTuple):
     """One endpoint (source or destination) of each of n packets; all arrays have shape (n,)."""
 
@@ -173,10 +181,7 @@ class PacketEndpoints(NamedTuple):
 
     def addresses(self, ip_version: int) -> NDArray[np.void]:
         """Return each address as 16 bytes in network order; an IPv4 address is in the first 4 bytes."""
-        halves = np.zeros((len(self.high), 2), ">u8")
-        halves[:, 0] = self.high << np.uint64(32) if ip_version == 4 else self.high
-        halves[:, 1] = self.low
-        return halves.view("V16")[:, 0]
+        return addresses(self.high, self.low, np.uint8(ip_version))
 
 
 class FlowTable:

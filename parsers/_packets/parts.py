@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from parsers._packets.flows import FlowTable, PacketEndpoints
+from multitracer.tables import FLOWS, Table
+from parsers._packets.flows import FlowTable, PacketEndpoints, addresses
 
 if TYPE_CHECKING:
-    from multitracer.tables import Array, DecodedPart, Numbers, Table
+    from multitracer.tables import Array, DecodedPart, Numbers
     from parsers._packets.flows import Flow
     from parsers._packets.tcp import TcpSegments
 
@@ -185,11 +186,22 @@ def _sorted_by_row(chunks: list[Columns]) -> Columns:
 
 
 def flows_of(columns: dict[str, Array]) -> tuple[Table, Numbers]:
-    """Return the table FLOWS in order of first packets, and its row for each of the kernel's flows."""
-    flows, (ends, place) = FlowTable(), _by_version(columns)
-    place = np.arange(len(columns["record"]), dtype=np.int32) if place is None else place
-    first = BlockSegments(columns["record"], {}, {}, {}, ends, place << 1)
-    numbered([first], flows, records_before=0)
-    table, renumbered = flows.finish()
-    number = first.columns["flow"] >> 1
-    return table, (number if renumbered is None else renumbered[number]).astype(np.int64)
+    """Return the table FLOWS in order of first packets, and its row for each of the kernel's flows.
+
+    The flows are those of a complete file, so that each is there once. `columns` is emptied.
+    """
+    record, version = columns.pop("record"), columns["version"]
+    number, order = np.arange(len(record)), None
+    if (record[1:] < record[:-1]).any():  # IPv4 and IPv6 are numbered apart
+        order = np.argsort(record, kind="stable")
+        number[order] = np.arange(len(record))
+    del record
+    table: dict[str, Array] = {"ip_version": version.astype(np.uint8)}
+    vlan = columns.pop("vlan")
+    table["vlan"] = np.broadcast_to(vlan[:1].copy(), len(vlan)) if (vlan == vlan[:1]).all() and len(vlan) else vlan
+    del vlan
+    for name, side in (("a", "source"), ("b", "destination")):  # the source of the first packet
+        table[f"address_{name}"] = addresses(columns.pop(f"{side}_high"), columns.pop(f"{side}_low"), version)
+        table[f"port_{name}"] = columns.pop(f"{side}_port").astype(np.uint16)
+    flows = Table(FLOWS, table)
+    return flows if order is None else flows.take(order), number

@@ -3,14 +3,15 @@
 //! A number here holds within one block, or among the segments that stay in the kernel:
 //! `parsers/_packets/flows.py`, which numbers those of the capture, is asked once for each flow.
 
-use std::collections::hash_map::{Entry, HashMap, RandomState};
+use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
 use crate::OutOfMemory;
 use crate::link::UNTAGGED;
 
-/// One end of a packet.
+/// One end of a packet. It is packed, as there may be millions of flows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(C, packed(2))]
 pub struct End {
     pub address: u128,
     pub port: u16,
@@ -33,6 +34,14 @@ struct Key {
     low: End,
     high: End,
     vlan: i64,
+}
+
+impl Key {
+    fn of(flow: &Flow) -> Self {
+        let (source, destination) = (flow.source, flow.destination);
+        let (low, high) = if source <= destination { (source, destination) } else { (destination, source) };
+        Self { version: flow.version, low, high, vlan: flow.vlan }
+    }
 }
 
 impl std::hash::Hash for Key {
@@ -93,9 +102,17 @@ const NO_FLOW: Recent = Recent { addresses: 0, ports: 0, directed: -1 };
 /// Places of flows that were seen last: 64 KB, which a core has near.
 const RECENT_BITS: u32 = 12;
 
+/// Marks a slot without a flow.
+const EMPTY: u32 = u32::MAX;
+/// Slots of a table with its first flow.
+const FEWEST_SLOTS: usize = 64;
+
 /// The flows so far.
 pub struct Flows {
-    numbers: HashMap<Key, u32, Seeded>,
+    /// A hash table with linear probing: numbers of flows, whose keys are not stored a second time. At most half of
+    /// the slots, a power of two, are used.
+    slots: Vec<u32>,
+    hashes: Seeded,
     pub flows: Vec<Flow>,
     last: Option<(Key, u32)>,
     recent: Vec<Recent>,
@@ -105,8 +122,8 @@ pub struct Flows {
 impl Flows {
     pub fn new() -> Self {
         let random = RandomState::new().build_hasher().finish() | 1;
-        let numbers = HashMap::with_hasher(Seeded(random));
-        Self { numbers, flows: Vec::new(), last: None, recent: Vec::new(), random }
+        let hashes = Seeded(random);
+        Self { slots: Vec::new(), hashes, flows: Vec::new(), last: None, recent: Vec::new(), random }
     }
 
     /// Do what `directed` does for a packet in IPv4 without a VLAN tag.
@@ -153,9 +170,7 @@ impl Flows {
     /// Return twice the number of a packet's flow, plus 1 if the end that was seen second sent it.
     #[inline]
     pub fn directed(&mut self, packet: Flow) -> Result<i32, OutOfMemory> {
-        let (source, destination) = (packet.source, packet.destination);
-        let (low, high) = if source <= destination { (source, destination) } else { (destination, source) };
-        let key = Key { version: packet.version, low, high, vlan: packet.vlan };
+        let (source, key) = (packet.source, Key::of(&packet));
         let number = match &self.last {
             Some((last, number)) if *last == key => *number,
             _ => {
@@ -168,15 +183,45 @@ impl Flows {
     }
 
     fn number(&mut self, key: Key, packet: Flow) -> Result<u32, OutOfMemory> {
-        self.numbers.try_reserve(1)?;
-        match self.numbers.entry(key) {
-            Entry::Occupied(known) => Ok(*known.get()),
-            Entry::Vacant(place) => {
-                self.flows.try_reserve(1)?;
-                let number = self.flows.len() as u32;
-                self.flows.push(packet);
-                Ok(*place.insert(number))
-            }
+        if 2 * self.flows.len() >= self.slots.len() {
+            self.make_room()?;
         }
+        let place = self.place(&key);
+        if self.slots[place] == EMPTY {
+            self.flows.try_reserve(1)?;
+            self.slots[place] = self.flows.len() as u32;
+            self.flows.push(packet);
+        }
+        Ok(self.slots[place])
+    }
+
+    /// Return the slot of a flow, an empty one if it is not known.
+    fn place(&self, key: &Key) -> usize {
+        let last = self.slots.len() - 1;
+        let mut place = self.hashes.hash_one(key) as usize & last;
+        while let Some(flow) = self.flows.get(self.slots[place] as usize) {
+            if Key::of(flow) == *key {
+                break;
+            }
+            place = (place + 1) & last;
+        }
+        place
+    }
+
+    /// Double the slots, and place all flows again.
+    fn make_room(&mut self) -> Result<(), OutOfMemory> {
+        let many = FEWEST_SLOTS.max(2 * self.slots.len());
+        self.slots = Vec::new();
+        self.slots.try_reserve_exact(many)?;
+        self.slots.resize(many, EMPTY);
+        let last = many - 1;
+        for (number, flow) in self.flows.iter().enumerate() {
+            let mut place = self.hashes.hash_one(Key::of(flow)) as usize & last;
+            while self.slots[place] != EMPTY {
+                place = (place + 1) & last;
+            }
+            self.slots[place] = number as u32;
+        }
+        Ok(())
     }
 }
