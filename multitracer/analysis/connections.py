@@ -203,10 +203,10 @@ class Partition:
     def rows_between(self, first: int, last: int) -> Array:
         """Return the rows of directions `first` to `last` - 1, direction after direction.
 
-        For one large connection the rows are searched directly, unless `order` was already computed.
+        For one large connection or direction the rows are searched directly, unless `order` was already computed.
         """
         begin, end = self.bounds[[first, last]].tolist()
-        is_large = last - first == 2 and (end - begin) * _LARGE_SHARE > len(self.direction)
+        is_large = last - first <= 2 and (end - begin) * _LARGE_SHARE > len(self.direction)
         if self._order is None and is_large:
             return np.concatenate([self.rows_sent(direction) for direction in range(first, last)])
         return self.order[begin:end]

@@ -6,13 +6,15 @@ capture (a hundred thousand holes, a million connections) costs no more than ano
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from multitracer.native import kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from multitracer.tables import Array
 
 Side = Literal["left", "right"]
@@ -25,6 +27,8 @@ IMPLAUSIBLE = 1 << 30
 _MANY = 1_000
 """Number of values from which the native kernel searches; for fewer, the call costs more than the search. Not measured.
 """
+BLOCK_ROWS = 1 << 16
+"""Rows of a long column that are computed at a time, so that what is only passed through stays small. Not measured."""
 _FEW_GROUPS = 8
 """Up to this number of groups, one slice per group is faster than a column over all rows."""
 
@@ -149,6 +153,12 @@ def extended(values: Array, last: int) -> Array:
     longer = np.empty(len(values) + 1, dtype=values.dtype)
     longer[:-1], longer[-1] = values, last
     return longer
+
+
+def in_blocks(values: Array) -> Iterator[Any]:
+    """Yield the elements of a column as Python's, which take 40 bytes each, a block at a time."""
+    for first in range(0, len(values), BLOCK_ROWS):
+        yield from values[first : first + BLOCK_ROWS].tolist()
 
 
 def repeated(value: int, rows: int) -> Array:

@@ -169,8 +169,8 @@ def rare_of(capture: CaptureTables, parts: Partition, first: int) -> Rare:
     """
 
     def stamped(direction: int) -> Stamped:
-        begin, end = parts.bounds[2 * first + direction :][:2].tolist()
-        return stamps_of(parts.order[begin:end], capture)
+        own = 2 * first + direction
+        return stamps_of(parts.rows_between(own, own + 1), capture)
 
     def shift(direction: int) -> int:
         begin = 2 * first + (direction & ~1)

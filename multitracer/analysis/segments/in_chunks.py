@@ -103,9 +103,10 @@ def _alone(
 
 def rows_in_order(parts: Partition, connection: int) -> Array:
     """Return the rows of a connection (from 0) in capture order: uint32, shape (n_segments,)."""
+    begin, end = parts.bounds[[2 * connection, 2 * connection + 2]].tolist()
+    if end - begin == len(parts.direction):
+        return np.arange(end - begin, dtype=np.uint32)
     own = parts.rows_between(2 * connection, 2 * connection + 2)
-    if len(own) == len(parts.direction):
-        return np.arange(len(own), dtype=np.uint32)
     return np.sort(own, kind="stable").astype(np.uint32)  # two directions, each in order
 
 
@@ -114,8 +115,8 @@ class WalkedConnection(NamedTuple):
 
     segments: Table
     """TCP_SEGMENTS; columns may be shared with SEGMENTS of the capture, and are then read-only."""
-    rows: Array
-    """Row in the capture of each segment: uint32, shape (n_segments,)."""
+    rows: Array | None
+    """Row in the capture of each segment: uint32, shape (n_segments,). None if the capture has no other segments."""
     answers: tuple[Array, Array]
     """Rows in the capture of the exact ACK of each segment and of its first timestamp echo; `NEVER` without one."""
 
@@ -146,7 +147,7 @@ def walked(capture: CaptureTables, parts: Partition, connection: int, shift: Arr
     if not each.is_known:
         return None
     segments, answers = _chunk(each, own, columns, shift, capture)
-    return WalkedConnection(segments, own, answers)
+    return WalkedConnection(segments, own if len(own) < len(parts.direction) else None, answers)
 
 
 def _chunk(
@@ -157,14 +158,17 @@ def _chunk(
     taken = rows_of(own, len(capture.segments), is_one=True)
     segments = {name: taken(capture.segments[name]) for name in SEGMENTS.names}
     side = taken(columns["direction"]) & 1
-    answers = known.pop("exact"), known.pop("echo")
-    delays = {}
-    for name, answer in zip(("rtt_ns", "rtt_timestamp_ns"), answers, strict=True):
+    answers, delays = [], {}
+    for name, of in (("rtt_ns", "exact"), ("rtt_timestamp_ns", "echo")):
+        answer = known.pop(of)
         sent = np.flatnonzero(answer != NEVER)
         delays[name] = answered_after(capture, len(own), sent, own[sent], answer[sent])
+        answers.append(answer if len(sent) else np.broadcast_to(NEVER, len(own)))
+    if not len(capture.sack_blocks):
+        known["flight_sack_bytes"] = known["flight_bytes"]  # one column less in memory
     sacks = np.flatnonzero(known["kind"] & np.uint32(SegmentKind.SACK))
     index, place = sack_blocks_of(capture, own[sacks].astype(np.int64))
     dsacks = first_dsacks(capture.sack_blocks.take(index), capture)
     known["kind"][sacks[place[dsacks]]] |= np.uint32(SegmentKind.DSACK)
     further = {"reverse": side == 1, "window_bytes": scaled_windows(segments["window"], segments["flags"], shift[side])}
-    return Table(TCP_SEGMENTS, segments | known | delays | further), answers
+    return Table(TCP_SEGMENTS, segments | known | delays | further), (answers[0], answers[1])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import SegmentKind, groups, has
-from multitracer.analysis.intervals import add_to_groups, carried_on, places
+from multitracer.analysis.intervals import add_to_groups, carried_on, places, repeated
 from multitracer.analysis.segments.acknowledgments import first_units
 from multitracer.analysis.segments.axis import partners
 from multitracer.analysis.segments.directions import is_dsack
@@ -323,8 +323,10 @@ def answered_after(capture: CaptureTables, count: int, place: Array, sent: Array
     Returns
     -------
     ndarray of int64, ns, shape (count,)
-        NOT_A_TIME without an answer, or where one of the two times is not known.
+        NOT_A_TIME without an answer, or where one of the two times is not known. Read-only if there is no answer.
     """
+    if not len(place):
+        return repeated(NOT_A_TIME, count)
     time_ns, delay = capture.segments["time_ns"], np.full(count, NOT_A_TIME)
     delay[place] = between_ns(time_ns[sent], time_ns[answer])
     return delay

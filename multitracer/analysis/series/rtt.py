@@ -97,7 +97,8 @@ def rtts_ns_of(walked: WalkedConnection, *, reverse: bool) -> Array:
 def _answered(walked: WalkedConnection, answer: Array) -> tuple[Array, Array]:
     """Return the rows of the segments that have an answer, and the row of the answer to each."""
     row = np.flatnonzero(answer != NEVER)
-    return row, places(walked.rows.astype(np.int64), answer[row].astype(np.int64))
+    at = answer[row].astype(np.int64)
+    return row, at if walked.rows is None else places(walked.rows.astype(np.int64), at)
 
 
 def _sacked_once(connection: Connections) -> tuple[Array, Array]:

@@ -255,8 +255,11 @@ def _signs(copies: Retransmissions, *, at_sender: bool) -> _Signs:
         lost, unclear = unacknowledged_at_sender(copies)
     within_ns = sooner_than_answers_ns(copies) if at_sender else 0
     proofs[VerdictEvidence.EARLY_STAMP] = left_before(copies, within_ns)
-    in_vain = reported_ranges(copies, np.where(_any(proofs) | echoed, copies.nowhere, reported))
-    proofs[VerdictEvidence.F_RTO] = f_rto(copies, _any(proofs | arrived), in_vain, within_ns=within_ns)
+    undone = np.where(_any(proofs) | echoed, copies.nowhere, reported)
+    proofs[VerdictEvidence.F_RTO] = f_rto(
+        copies, _any(proofs | arrived), reported_ranges(copies, undone), within_ns=within_ns
+    )
+    del undone, within_ns
     if at_sender:
         needed[VerdictEvidence.LOST_BEHIND] = lost_behind(copies) & ~behind_proved(copies, _any(proofs | arrived))
     unanswered = answered_in_vain(copies, reported) | before_any_answer(copies)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.analysis.intervals import reduce_groups
+from multitracer.analysis.intervals import BLOCK_ROWS, in_blocks, indexes, reduce_groups
 from multitracer.analysis.two_points import match
 from multitracer.analysis.verdicts.copies import CROSSING_NS
 from multitracer.captured import CaptureMark, Flag
@@ -148,36 +148,43 @@ def f_rto(copies: Retransmissions, proved: Array, in_vain: tuple[Array, Array], 
     -------
     ndarray of bool, shape (n_copies,)
     """
-    report = copies.report
-    there = (report < copies.nowhere) & (report > copies.row)
-    lacking = copies.reached[np.minimum(report, copies.nowhere - 1)]
-    cell = copies.grid.cell(lacking)
-    sent, again = copies.first_copy[cell], copies.first_again[cell]
-    came = np.searchsorted(copies.reached, lacking, side="right")
-    soon_ns = copies.of_rows("time_ns", came) - copies.of_rows("time_ns", again)
-    first = (again > came) | (soon_ns < within_ns)
-    lacked = there & (sent < copies.row) & (came < copies.nowhere)
-    depends = lacked & (again < copies.nowhere) & ~copies.in_exchange(copies.reneged)
-    which = np.minimum(np.searchsorted(copies.row, again), max(len(copies) - 1, 0))
-    begin, end = (each[which] for each in in_vain)
-    depends &= (begin <= lacking) & (lacking < end)
-    return _spread(lacked & first, depends, proved, copies, again)
+    known, reneged = np.zeros(len(copies), dtype=bool), copies.in_exchange(copies.reneged)
+    dependent, on = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    for begin in range(0, len(copies), BLOCK_ROWS):
+        here = slice(begin, begin + BLOCK_ROWS)
+        row, nowhere, report = copies.row[here], copies.nowhere[here], copies.report_of(here)
+        there = (report < nowhere) & (report > row)
+        lacking = copies.reached[np.minimum(report, nowhere - 1)]
+        cell = copies.grid.cell(lacking)
+        sent, again = copies.first_copy[cell], copies.first_again[cell]
+        came = np.searchsorted(copies.reached, lacking, side="right")
+        soon_ns = copies.of_rows("time_ns", came) - copies.of_rows("time_ns", again)
+        first = (again > came) | (soon_ns < (within_ns[here] if isinstance(within_ns, np.ndarray) else within_ns))
+        lacked = there & (sent < row) & (came < nowhere)
+        which = np.minimum(np.searchsorted(copies.row, again), len(copies) - 1)
+        is_lacking = (in_vain[0][which] <= lacking) & (lacking < in_vain[1][which])
+        known[here] = lacked & first
+        depends = indexes(lacked & ~first & (again < nowhere) & ~reneged[here] & is_lacking)
+        dependent.append(depends + begin)
+        on.append(which[depends])
+    return _spread(known, np.concatenate(dependent), np.concatenate(on), proved, copies)
 
 
-def _spread(known: Array, depends: Array, proved: Array, copies: Retransmissions, again: Array) -> Array:
+def _spread(known: Array, dependent: Array, on: Array, proved: Array, copies: Retransmissions) -> Array:
     """Return which retransmissions are known to be unneeded, directly or by another retransmission: bool.
 
-    A retransmission is in the result if `known` is True for it. It is also in it if `depends` is True and the
-    retransmission at row `again` is in the result or in `proved`. The retransmission at row `again` always
-    ends at a higher sequence number, so one pass from the highest end downward finds all.
+    A retransmission is in the result if `known` is True for it, and so are those in `dependent` (int64) for which the
+    retransmission in `on` is in the result or in `proved`. That one always ends at a higher sequence number, so one
+    pass from the highest end downward finds all.
     """
-    which = np.minimum(np.searchsorted(copies.row, again), max(len(copies) - 1, 0)).tolist()
-    order = np.argsort(-copies.end, kind="stable")
-    spread, shown = known.tolist(), (known | proved).tolist()
-    for i in order[depends[order] & ~known[order]].tolist():
-        spread[i] = shown[which[i]]
-        shown[i] = shown[i] or spread[i]
-    return np.array(spread, dtype=bool)
+    if not len(dependent):
+        return known
+    spread, shown = bytearray(known), bytearray(known | proved)
+    in_order = np.argsort(-copies.end[dependent], kind="stable")
+    for i, other in zip(in_blocks(dependent[in_order]), in_blocks(on[in_order]), strict=True):
+        spread[i] = shown[other]
+        shown[i] |= spread[i]
+    return np.frombuffer(spread, dtype=bool)
 
 
 def sooner_than_answers_ns(copies: Retransmissions) -> Array:
@@ -280,19 +287,23 @@ def lost_behind(copies: Retransmissions) -> Array:
     -------
     ndarray of bool, shape (n_copies,)
     """
-    answered = (copies.min_rtt_ns != NA) & (copies.answer < copies.nowhere) & (copies.answer > copies.row)
-    lacking = copies.reached[np.minimum(copies.answer, copies.nowhere - 1)]
-    outstanding = lacking < copies.highest[copies.before(copies.row)]
-    edge = copies.reached[copies.before(copies.answer)]
-    at_edge = (copies.begin <= edge) & (edge < copies.end)
-    answers, which = np.unique(copies.answer, return_inverse=True)
-    once = np.bincount(which[at_edge], minlength=len(answers))[which] == 1
+    edge, behind = copies.reached[copies.before(copies.answer)], np.zeros(len(copies), dtype=bool)
+    some = indexes((copies.begin <= edge) & (edge < copies.end))
+    del edge
+    _, which = np.unique(copies.answer[some], return_inverse=True)
+    some = some[np.bincount(which)[which] == 1]  # one at the left edge for each answer
+    row, answer, nowhere, min_rtt_ns = (
+        column[some] for column in (copies.row, copies.answer, copies.nowhere, copies.min_rtt_ns)
+    )
+    answered = (min_rtt_ns != NA) & (answer < nowhere) & (answer > row)
+    lacking = copies.reached[np.minimum(answer, nowhere - 1)]
+    outstanding = lacking < copies.highest[np.maximum(row - 1, copies.first[some])]
     again = copies.first_again[copies.grid.cell(lacking)]
     came = np.searchsorted(copies.reached, lacking, side="right")
-    min_ns = SURELY_EARLY * copies.min_rtt_ns
+    min_ns = SURELY_EARLY * min_rtt_ns
     late = copies.of_rows("time_ns", came) - copies.of_rows("time_ns", again) >= min_ns
-    late &= copies.after_ns(copies.answer) >= min_ns
-    behind: Array = answered & at_edge & once & outstanding & late & (again < came) & (came < copies.nowhere)
+    late &= copies.of_rows("time_ns", answer) - copies.segments["time_ns"][row] >= min_ns
+    behind[some] = answered & outstanding & late & (again < came) & (came < nowhere)
     return behind
 
 
@@ -600,10 +611,15 @@ def answered_in_vain(copies: Retransmissions, reported: Array) -> Array:
     ndarray of bool, shape (n_copies,)
     """
     in_vain = (reported == copies.answer) & (reported < copies.nowhere)
-    _, which = np.unique(np.stack([copies.begin, copies.answer]), axis=1, return_inverse=True)
-    last = np.full(len(copies), -1)
-    np.maximum.at(last, which.reshape(-1)[in_vain], copies.row[in_vain])
-    answered: Array = copies.row <= last[which.reshape(-1)]
+    answered = np.zeros(len(copies), dtype=bool)
+    if not in_vain.any():
+        return answered
+    some = indexes(np.isin(copies.answer, copies.answer[in_vain]))  # only those of one answer may be alike
+    row, in_vain = copies.row[some], in_vain[some]
+    _, which = np.unique(np.stack([copies.begin[some], copies.answer[some]]), axis=1, return_inverse=True)
+    last = np.full(len(some), -1)
+    np.maximum.at(last, which.reshape(-1)[in_vain], row[in_vain])
+    answered[some] = row <= last[which.reshape(-1)]
     return answered
 
 
@@ -622,8 +638,9 @@ def had_before(copies: Retransmissions, arrived: Array) -> tuple[Array, Array]:
     had, known : ndarray of bool, shape (n_copies,)
     """
     of_sent = arrived[copies.sent]
-    had = copies.covered_before(of_sent == 1)
-    might_have = copies.covered_before(of_sent != 0)
+    near = copies.near()
+    had = copies.covered_before(of_sent == 1, near)
+    might_have = copies.covered_before(of_sent != 0, near)
     return had, had | ~might_have
 
 

@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import SegmentKind
-from multitracer.analysis.intervals import distinct, first_painters, places, reduce_groups, span_minimum, spans
+from multitracer.analysis.intervals import (
+    distinct,
+    first_painters,
+    places,
+    reduce_groups,
+    repeated,
+    span_minimum,
+    spans,
+)
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -470,8 +478,6 @@ class Retransmissions:
     """For each cell of the grid, and for the cell -1: the first of `sent` that covers it."""
     first_again: Array
     """For each cell of the grid, and for the cell -1: the first of `row` that covers it."""
-    near: tuple[Array, Cells]
-    """Indexes in `sent` of all segments that share a cell with a retransmission, and their cells."""
     min_rtt_ns: Array
     """The minimum RTT measured in its judged direction, by any method, ns; NA without a sample."""
 
@@ -497,20 +503,25 @@ class Retransmissions:
         over, again = grid.cells(*edges), grid.cells(begin[row], end[row])
         firsts = grid.first_over(sent, over, nobody=len(segments))
         agains = grid.first_over(row, again, nobody=len(segments))
+        del over, again
         back = ~own & (segments["ack_bytes"] != NA)
         zero = exchanges.per_row(exchanges.zero)
         reached = np.where(back, segments["ack_bytes"], zero)
         np.maximum.accumulate(reached, out=reached)
         highest = np.where(occupies, end, zero)
-        exchange = exchanges.of(row)
+        exchange = exchanges.of(row) if len(exchanges) > 1 else repeated(0, len(row))
         reports = SackReports.of(exchanges)
         damaged = at_sender & _damaged(segments, back, row)[reports.row]
-        nowhere = exchanges.bounds[1:][exchange]
+
+        def of_each(values: Array) -> Array:
+            return values[exchange] if len(exchanges) > 1 else np.broadcast_to(values, len(row))
+
+        nowhere = of_each(exchanges.bounds[1:])
         sack = reported(reports.chosen(~damaged), row, begin[row], end[row], reached, nowhere=nowhere)
         unread = reports.chosen(damaged).covering(begin[row], end[row], nowhere=len(segments))
         return cls(
-            exchanges, sent, row, exchange, exchanges.bounds[:-1][exchange], nowhere,
-            exchanges.zero[exchange],
+            exchanges, sent, row, exchange, of_each(exchanges.bounds[:-1]), nowhere,
+            of_each(exchanges.zero),
             _earlier(sent, row, edges[0], firsts[grid.cell(begin[row])], nowhere=len(segments)),
             np.searchsorted(reached, end[row]),
             sack.row,
@@ -522,8 +533,7 @@ class Retransmissions:
             grid,
             firsts,
             agains,
-            _near(over, again, len(grid.edges)),
-            exchanges.shortest_ns(("rtt_ns", "rtt_timestamp_ns"), own)[exchange],
+            of_each(exchanges.shortest_ns(("rtt_ns", "rtt_timestamp_ns"), own)),
         )  # fmt: skip
 
     def __len__(self) -> int:
@@ -559,7 +569,11 @@ class Retransmissions:
     @property
     def report(self) -> Array:
         """Row of the first ACK or SACK that covers each retransmission: int64, shape (n_copies,)."""
-        first: Array = np.minimum(self.answer, self.sacked)
+        return self.report_of(slice(None))
+
+    def report_of(self, chosen: slice) -> Array:
+        """Return `report` of some of the retransmissions."""
+        first: Array = np.minimum(self.answer[chosen], self.sacked[chosen])
         return first
 
     @property
@@ -632,19 +646,27 @@ class Retransmissions:
         marked: Array = np.bincount(self.exchange[mask], minlength=len(self.exchanges))[self.exchange] > 0
         return marked
 
-    def covered_before(self, chosen: Array) -> Array:
+    def near(self) -> tuple[Array, Cells]:
+        """Return the indexes in `sent` of all segments that share a cell with a retransmission, and their cells."""
+        begin, end = self.segments["seq_bytes"], self.segments["end_bytes"]
+        over = self.grid.cells(begin[self.sent], end[self.sent])
+        return _near(over, self.grid.cells(self.begin, self.end), len(self.grid.edges))
+
+    def covered_before(self, chosen: Array, near: tuple[Array, Cells]) -> Array:
         """Return which retransmissions carry only data that chosen earlier segments carried.
 
         Parameters
         ----------
         chosen : ndarray of bool, shape (n_sent,)
             The chosen items of `sent`.
+        near : tuple
+            What the method of this name returns.
 
         Returns
         -------
         ndarray of bool, shape (n_copies,)
         """
-        index, cells = self.near
+        index, cells = near
         if not len(index):
             return np.zeros(len(self.row), dtype=bool)
         kept = chosen[index]

@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import SegmentKind, has
+from multitracer.analysis.intervals import BLOCK_ROWS
 from multitracer.analysis.series.rtt import LINUX, timeouts_ns
 from multitracer.analysis.verdicts.answers import SURELY_EARLY, Stamped, peers_send_sack, since, tick_ns
 from multitracer.analysis.verdicts.words import RetransmissionCause, VerdictEvidence
@@ -216,10 +217,16 @@ def causes(copies: Retransmissions, trigger: Trigger) -> tuple[Array, Array]:
     cause = np.zeros(len(copies), dtype=np.uint8)
     sender = _Sender(copies, trigger)
     probes = _probes(copies, trigger)
-    begins = np.append(np.flatnonzero(np.diff(copies.exchange, prepend=-1)), len(copies)).tolist()
-    for begin, end in itertools.pairwise(begins):
-        sender.begin(begin, probes=probes[copies.exchange[begin]])
-        cause[begin:end] = [sender.cause_of(i) for i in range(begin, end)]
+    begins = np.flatnonzero(np.diff(copies.exchange, prepend=-1))
+    for first in range(0, len(copies), BLOCK_ROWS):
+        behind = min(first + BLOCK_ROWS, len(copies))
+        sender.look_at(first, behind)
+        here = begins[(begins >= first) & (begins < behind)].tolist()
+        parts = [first, *here[here[:1] == [first] :], behind]
+        for begin, end in itertools.pairwise(parts):
+            if begin != first or here[:1] == [first]:
+                sender.begin(begin - first, probes=probes[copies.exchange[begin]])
+            cause[begin:end] = [sender.cause_of(i) for i in range(begin - first, end - first)]
     seen = (trigger.duplicates >= _DUP_THRESH) | trigger.sacked
     evidence = np.zeros(len(copies), dtype=np.uint32)
     for shown, bit in ((trigger.idle, VerdictEvidence.SILENCE), (seen, VerdictEvidence.DUPLICATE_ACKS)):
@@ -243,17 +250,25 @@ def _probes(copies: Retransmissions, trigger: Trigger) -> list[bool | None]:
 
 
 class _Sender:
-    """The state of a sender's congestion control, updated with each of its retransmissions."""
+    """The state of a sender's congestion control, updated with each of its retransmissions.
+
+    Methods take the index of a retransmission among those that are looked at.
+    """
 
     def __init__(self, copies: Retransmissions, trigger: Trigger) -> None:
-        self._begin, self._una = copies.begin.tolist(), trigger.una.tolist()
-        self._highest, self._waited = trigger.highest.tolist(), trigger.waited_ns.tolist()
-        self._rto, self._idle = trigger.rto_ns.tolist(), trigger.idle.tolist()
-        self._newest, self._too_soon = trigger.newest.tolist(), trigger.too_soon.tolist()
-        self._directly, self._zero = trigger.directly.tolist(), copies.zero.tolist()
-        self._seen = ((trigger.duplicates >= _DUP_THRESH) | trigger.sacked).tolist()
-        self._overdue = trigger.overdue.tolist()
+        self._copies, self._trigger = copies, trigger
         self._is_complete = trigger.is_complete
+
+    def look_at(self, first: int, behind: int) -> None:
+        """Take the next retransmissions, from `first` to `behind` - 1: as Python's numbers they take 40 bytes each."""
+        copies, trigger, here = self._copies, self._trigger, slice(first, behind)
+        self._begin, self._una = copies.segments["seq_bytes"][copies.row[here]].tolist(), trigger.una[here].tolist()
+        self._highest, self._waited = trigger.highest[here].tolist(), trigger.waited_ns[here].tolist()
+        self._rto, self._idle = trigger.rto_ns[here].tolist(), trigger.idle[here].tolist()
+        self._newest, self._too_soon = trigger.newest[here].tolist(), trigger.too_soon[here].tolist()
+        self._directly, self._zero = trigger.directly[here].tolist(), copies.zero[here].tolist()
+        self._seen = ((trigger.duplicates[here] >= _DUP_THRESH) | trigger.sacked[here]).tolist()
+        self._overdue = trigger.overdue[here].tolist()
 
     def begin(self, i: int, *, probes: bool | None) -> None:
         """Reset the state: retransmission `i` is the first of a judged direction."""
