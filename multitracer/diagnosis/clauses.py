@@ -52,11 +52,13 @@ def what_happened(
     """
     begin, end = stretches(limited, limit, part or None)
     lengths = np.asarray((end - begin) * limited.transfer.speed / NS_PER_S)
-    seconds = float(lengths.sum())
+    seconds, many = float(lengths.sum()), len(lengths)
+    del lengths
     if limit is Limit.APPLICATION and part in (LimitSubtype.WRITES, LimitSubtype.NONE):
         did, gaps = writes_in_words(limited, begin, end, is_weak=sure is Confidence.WEAK)
         is_like_full_buffer = sure is Confidence.WEAK and limited.view in ONE_END
         return f"it {did} for {lasted(seconds)}{gaps}{', or its send buffer was full' if is_like_full_buffer else ''}"
+    del begin, end
     if limit is Limit.APPLICATION:
         is_server = limited.transfer.reverse != (part is LimitSubtype.PEER)
         clause = _of_application(part, seconds, waits_s(limited, part), is_server=is_server)
@@ -75,11 +77,11 @@ def what_happened(
         return f"{what} for {lasted(seconds)}{at_rate(limited, changed)}"
     if limit is Limit.RECEIVER_WINDOW and part is LimitSubtype.ZERO:
         return f"it had no room for a segment for {lasted(seconds)}"
-    gaps = f", in {len(lengths):,} gaps" if len(lengths) > 1 else ""
+    gaps = f", in {many:,} gaps" if many > 1 else ""
     return {
         Limit.HANDSHAKE: f"it took {_opened(limited, seconds)}{tried(limited)}",
         Limit.OUTAGE: f"{_silent(limited, part)} for {lasted(seconds)}{gaps}{outage_span(limited)}",
-        Limit.RECOVERY: f"new data waited {lasted(seconds)} for it{_often(len(lengths))}",
+        Limit.RECOVERY: f"new data waited {lasted(seconds)} for it{_often(many)}",
         Limit.RECEIVER_WINDOW: f"data in flight filled it for {lasted(seconds)}{_though_read(limited)}",
         Limit.SENDER_BUFFER: _of_buffer(limited, seconds),
         Limit.SLOW_START: f"for {lasted(seconds)} the congestion window was still growing",
@@ -216,10 +218,11 @@ def _of_buffer(limited: Limited, seconds: float) -> str:
 
 def waits_s(limited: Limited, part: LimitSubtype) -> Array:
     """Return the length of each wait for a program or the path: float64, s."""
+    idle_s = idle_gaps_s(limited) if part is LimitSubtype.PEER else np.empty(0)
+    if len(idle_s):
+        return idle_s
     begin, end = stretches(limited, Limit.APPLICATION, part)
-    lengths_s = np.asarray((end - begin) * limited.transfer.speed / NS_PER_S)
-    idle_s = idle_gaps_s(limited) if part is LimitSubtype.PEER else lengths_s
-    return idle_s if len(idle_s) else lengths_s
+    return np.asarray((end - begin) * limited.transfer.speed / NS_PER_S)
 
 
 def waited(lengths_s: Array, seconds: float, *, is_server: bool) -> str:

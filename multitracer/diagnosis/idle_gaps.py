@@ -143,10 +143,10 @@ def idle_gaps(diagnosis: Diagnosis) -> Iterator[ReceiverIdleGap]:
 
     Nothing is yielded if the sender's capture is used.
     """
-    cells, shown = diagnosis.limited.own, diagnosis.limited.shown
+    shown = diagnosis.limited.shown
     if diagnosis.limited.view is not Viewpoint.RECEIVER or shown is None:
         return
-    spans = shown.out.spans
+    spans, cells = shown.out.spans, diagnosis.limited.own
     held = cells.limit == Limit.OUTAGE
     for begin, end, part in zip(spans.begin.tolist(), spans.end.tolist(), shown.out.part, strict=True):
         is_limit = bool((held & (cells.begin < end) & (cells.end > begin)).any())

@@ -70,7 +70,8 @@ class Need(Enum):
 
 
 _PACKET_BYTES = {Need.NUMBERS: 110, Need.SEGMENTS: 500, Need.PACKETS: 110}
-"""Memory that is planned for each packet, as a diagnosis takes it of most captures (docs/benchmarks.md)."""
+"""Memory that is planned for each packet: about the most that a diagnosis takes of nine bad orders of packets, most of
+which take 160 to 300 B (docs/benchmarks.md); a report takes more."""
 
 
 def read(  # noqa: PLR0913  # what a user may choose

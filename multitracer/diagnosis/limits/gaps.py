@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import indexes, median, places
+from multitracer.analysis.intervals import BLOCK_ROWS, indexes, median, places
 from multitracer.diagnosis.limits.names import LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
@@ -222,6 +222,21 @@ def _cut(seen: Observed, each: IdleGaps, chosen: Array, part: Array, request: Ar
     repair of losses, and the time of the sender's program. With only the sender's capture, all time above the
     round trip is the peer's.
     """
+    blocks = [
+        _cut_block(seen, each, chosen[first : first + BLOCK_ROWS], part, request)
+        for first in range(0, max(len(chosen), 1), BLOCK_ROWS)
+    ]
+    begins, ends, parts = (np.concatenate(column) for column in zip(*blocks, strict=True))
+    if (begins[1:] < begins[:-1]).any():
+        order = np.argsort(begins, kind="stable")
+        begins, ends, parts = begins[order], ends[order], parts[order]
+    return SenderIdleGaps(begins, ends, parts)
+
+
+def _cut_block(
+    seen: Observed, each: IdleGaps, chosen: Array, part: Array, request: Array
+) -> tuple[Array, Array, Array]:
+    """Return begin, end and part of what `_cut` divides some of the chosen gaps into, in order."""
     begin, end, what, request = each.begin[chosen], each.end[chosen], part[chosen], request[chosen]
     cut = indexes(request != NA)
     turn = end.copy()
@@ -250,7 +265,7 @@ def _cut(seen: Observed, each: IdleGaps, chosen: Array, part: Array, request: Ar
     ]  # fmt: skip
     begins, ends, parts = (np.concatenate(column) for column in zip(*starmap(_filled, divided), strict=True))
     order = np.argsort(begins, kind="stable")
-    return SenderIdleGaps(begins[order], ends[order], parts[order])
+    return begins[order], ends[order], parts[order]
 
 
 def _filled(begin: Array, end: Array, part: Array | LimitSubtype) -> tuple[Array, Array, Array]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import distinct, first_of_each, indexes, median
+from multitracer.analysis.intervals import BLOCK_ROWS, distinct, first_of_each, indexes, median
 from multitracer.diagnosis.limits.limited import Limited, limited, of_both_directions
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, LimitSubtype, Viewpoint, direction_of
 from multitracer.diagnosis.limits.spans import Spans
@@ -171,22 +172,31 @@ class ConnectionGroup:
         limited. The seconds sum to `total_s`.
         """
         sure, parts = len(Confidence), len(LimitSubtype)
+        by_place: dict[int, None] = {}
         chunks = []  # of each connection: limit, part and direction as one code, confidence, and time that is counted
         for member in self.members:
             limited, begin = member.limited, member.begin
             edges = np.concatenate([*self.together, begin, member.end[-1:]])
             edges = distinct(edges[(edges >= begin[:1].sum()) & (edges <= member.end[-1:].sum())])
-            cell = np.searchsorted(begin, edges[:-1], side="right") - 1
-            shared = self.together.holds(edges[:-1]) & _IS_OF_ONE[limited.cells.limit[cell]]
-            limit = np.where(shared, Limit.LINK, limited.cells.limit[cell])
-            part = np.where(shared, LimitSubtype.NONE, limited.cells.part[cell])
-            confidence = np.where(shared, Confidence.WEAK, limited.confidence[cell])
-            passed = np.diff(self.counted(edges)) * (limited.transfer.speed / NS_PER_S)
-            chunks.append(((limit * parts + part) * 2 + limited.is_reverse[cell], confidence, passed))
-        name, confidence, passed = (np.concatenate(column) for column in zip(*chunks, strict=True))
-        bins = np.bincount(name * sure + confidence, passed, minlength=2 * len(Limit) * parts * sure).reshape(-1, sure)
-        of, first = first_of_each(name)
-        by_place = of[np.argsort(first)].tolist()
+            for at in range(0, len(edges) - 1, BLOCK_ROWS):
+                here = edges[at : at + BLOCK_ROWS + 1]
+                cell = np.searchsorted(begin, here[:-1], side="right") - 1
+                shared = self.together.holds(here[:-1]) & _IS_OF_ONE[limited.cells.limit[cell]]
+                limit = np.where(shared, Limit.LINK, limited.cells.limit[cell])
+                part = np.where(shared, LimitSubtype.NONE, limited.cells.part[cell])
+                confidence = np.where(shared, Confidence.WEAK, limited.confidence[cell])
+                passed = np.diff(self.counted(here)) * (limited.transfer.speed / NS_PER_S)
+                code = ((limit * parts + part) * 2 + limited.is_reverse[cell]) * sure + confidence
+                of, first = first_of_each(code)
+                by_place |= dict.fromkeys((of[np.argsort(first)] // sure).tolist())
+                chunks.append((code.astype(np.int16), passed))
+        if not chunks:
+            return []
+        code, passed = (np.concatenate(column) for column in zip(*chunks, strict=True))
+        del chunks
+        bins: Array = np.zeros(2 * len(Limit) * parts * sure)
+        np.add.at(bins, code, passed)  # in order: sums of blocks would differ in the last digit
+        bins = bins.reshape(-1, sure)
         total = max(float(passed.sum()), 1e-12)
         rows = []
         for each in sorted(by_place, key=lambda each: -float(bins[each].sum())):
@@ -256,19 +266,26 @@ def group_of(recording: Recording) -> ConnectionGroup | None:
     connections, directions = capture.analysis.connections, capture.analysis.directions
 
     # when each began, and when its last payload, or else segment, was seen
-    begin, last = connections["start_ns"], directions["last_payload_ns"].reshape(-1, 2)
-    there = directions["unique_bytes"].reshape(-1, 2) > 0
-    payload = np.where(there, last, np.iinfo(np.int64).min).max(axis=1)
-    end = np.where(there.any(axis=1), payload, connections["end_ns"])
-    timed = indexes((begin != NOT_A_TIME) & (end >= begin))
+    begin, last = connections["start_ns"], directions["last_payload_ns"]
+    unique, end = directions["unique_bytes"], connections["end_ns"]
+    some = indexes((unique[::2] > 0) | (unique[1::2] > 0))
+    if len(some):
+        sides = [np.where(unique[way::2][some] > 0, last[way::2][some], np.iinfo(np.int64).min) for way in (0, 1)]
+        end = end.copy()
+        end[some] = np.maximum(*sides)
+        del sides
+    del some
+    is_timed = (begin != NOT_A_TIME) & (end >= begin)
+    timed = slice(None) if is_timed.all() else indexes(is_timed)
 
     # those of one client and peer
     pair, many = _client_and_peer(capture.tables.flows, connections["forward_flow"][timed])
     multipath = _multipath(capture) if directions["mptcp"].any() else []
     for each in multipath:  # subflows are one, whatever their addresses
-        own = np.isin(timed + capture.offset + 1, each.subflows)
+        own = np.isin(np.arange(len(begin))[timed] + capture.offset + 1, each.subflows)
         pair[np.isin(pair, pair[own])] = pair[own].min(initial=many)
-    best = timed[_longest_group(pair, begin[timed], end[timed])].tolist()
+    longest = _longest_group(pair, begin[timed], end[timed])
+    best = (longest if isinstance(timed, slice) else timed[longest]).tolist()
     ordered = sorted(best, key=lambda row: (begin[row] - end[row], row))
     members = []
     for row, transfer in zip(ordered[:MOST], transfers_of(recording, capture, ordered[:MOST]), strict=True):
@@ -298,12 +315,12 @@ def _client_and_peer(flows: Table, forward: Array) -> tuple[Array, int]:
 
     Returns
     -------
-    ndarray of int64, shape (n_connections,)
+    ndarray of int32, shape (n_connections,)
         Ascending by the first connection of each pair.
     int
     """
     numbers: dict[tuple[bytes, bytes], int] = {}
-    pair = np.empty(len(forward), dtype=np.int64)
+    pair = np.empty(len(forward), dtype=np.int32)
     for begin in range(0, len(forward), _BLOCK):
         flow = forward[begin : begin + _BLOCK]
         turned = (flow & 1).astype(bool)
@@ -326,31 +343,52 @@ def _longest_group(pair: Array, begin_ns: Array, end_ns: Array) -> Array:
 
     Parameters
     ----------
-    pair : ndarray of int64, shape (n_connections,)
+    pair : ndarray of int32, shape (n_connections,)
         Number of the client and peer of each connection, by their first connection.
     begin_ns, end_ns : ndarray of int64, ns, shape (n_connections,)
     """
     if not len(pair):
         return pair
     order = np.lexsort((begin_ns, pair))
-    pair, begin_ns, end_ns = pair[order], begin_ns[order], end_ns[order]
-    is_first = np.diff(pair, prepend=-1) != 0
-    idle_ns = begin_ns[1:] - _latest(end_ns, pair)[:-1]
-    is_first[1:] |= idle_ns > _APART_NS
-    group = np.cumsum(is_first)
+    pair = pair[order]
+    changes, firsts = indexes(pair[1:] != pair[:-1]) + 1, [0]  # of blocks of complete pairs
+    while (at := int(np.searchsorted(changes, firsts[-1] + BLOCK_ROWS))) < len(changes):
+        firsts.append(int(changes[at]))
+    longest_ns, best = -1, order[:0]
+    for first, behind in pairwise([*firsts, len(order)]):
+        rows = order[first:behind]
+        wall_ns, chosen = _longest_of_pairs(pair[first:behind], begin_ns[rows], end_ns[rows])
+        if wall_ns > longest_ns:
+            longest_ns, best = wall_ns, rows[chosen]
+    return best
+
+
+def _longest_of_pairs(pair: Array, begin_ns: Array, end_ns: Array) -> tuple[int, slice]:
+    """Return the wall time of the longest group, in ns, and which rows it has; parameters as above, in order."""
+    is_first = np.ones(len(pair), dtype=bool)
+    is_first[1:] = (pair[1:] != pair[:-1]) | (begin_ns[1:] - _latest(end_ns, pair)[:-1] > _APART_NS)
+    begins, group = indexes(is_first), pair
+    if pair[0] != pair[-1]:
+        group = np.cumsum(is_first)
     end_ns = np.maximum(end_ns, begin_ns + 1)
-    before_ns = np.append(begin_ns[:1], _latest(end_ns, group)[:-1])
-    new_ns = end_ns - np.where(is_first, begin_ns, np.maximum(begin_ns, before_ns))
-    wall_ns = np.add.reduceat(np.maximum(new_ns, 0), indexes(is_first))
-    return np.asarray(order[group == 1 + int(np.argmax(wall_ns))])
+    new_ns = end_ns - begin_ns  # in each group only what is beyond those before
+    new_ns[1:] -= np.where(is_first[1:], 0, np.maximum(_latest(end_ns, group)[:-1] - begin_ns[1:], 0))
+    wall_ns = np.add.reduceat(np.maximum(new_ns, 0), begins)
+    at = int(np.argmax(wall_ns))
+    return int(wall_ns[at]), slice(begins[at], begins[at + 1] if at + 1 < len(begins) else None)
 
 
 def _latest(end_ns: Array, group: Array) -> Array:
-    """Return the latest end so far in each row's group; the groups are in ascending order."""
+    """Return the latest end so far in each row's group; the groups are in ascending order.
+
+    Of one group, that is the latest so far: so it is for all groups of a pair, as each begins after the ends before it.
+    """
+    if group[0] == group[-1]:
+        return np.asarray(np.maximum.accumulate(end_ns))
     order = np.argsort(end_ns, kind="stable")
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
-    highest = np.maximum.accumulate(group * len(order) + rank) % len(order)
+    highest = np.maximum.accumulate(group.astype(np.int64) * len(order) + rank) % len(order)
     return np.asarray(end_ns[order][highest])
 
 

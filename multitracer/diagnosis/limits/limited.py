@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.analysis.intervals import distinct, first_painters, indexes
+from multitracer.analysis.intervals import BLOCK_ROWS, distinct, first_painters, indexes, places
 from multitracer.analysis.parallel import meanwhile
 from multitracer.analysis.ranges import within
 from multitracer.analysis.verdicts.words import Necessity
@@ -176,7 +176,7 @@ class Limited:
         sure[self.cells.possible] = int(_W)
         return np.asarray(sure)
 
-    @cached_property
+    @property
     def seconds(self) -> Array:
         """Length of each interval in link time: float64, s, shape (n_cells,)."""
         return np.asarray((self.cells.end - self.cells.begin) * self.transfer.speed / NS_PER_S)
@@ -525,8 +525,8 @@ def stretches(limited: Limited, limit: Limit, part: LimitSubtype | None = None) 
     -------
     begin, end : ndarray of int64, ns, shape (n_times,)
     """
-    cells = limited.own
-    mine = cells.limit == limit
+    cells = limited.cells
+    mine = (cells.limit == limit) & ~limited.is_theirs
     if part is not None:
         mine &= cells.part == part
     begin, end = cells.begin[mine], cells.end[mine]
@@ -537,7 +537,14 @@ def stretches(limited: Limited, limit: Limit, part: LimitSubtype | None = None) 
     if limit is not Limit.APPLICATION or limited.shown is None or not len(begin):
         return begin, end
     sent = limited.shown.idle_gap.end
-    sent = sent[Spans(begin, end).holds(sent) & ~np.isin(sent, begin)]
+    inside = [sent[:0]]
+    for first in range(0, len(sent), BLOCK_ROWS):
+        some = sent[first : first + BLOCK_ROWS]
+        at = places(begin, some, "right") - 1
+        inside.append(some[(at >= 0) & (begin[at] < some) & (some < end[at])])
+    sent = np.concatenate(inside)
+    if not len(sent):
+        return begin, end
     return distinct(np.concatenate([begin, sent])), distinct(np.concatenate([end, sent]))
 
 

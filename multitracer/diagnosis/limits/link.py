@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import increases, indexes, median, places, span_minimum, taken
+from multitracer.analysis.intervals import BLOCK_ROWS, increases, indexes, median, places, repeated, span_minimum, taken
 from multitracer.diagnosis.limits.names import Viewpoint
-from multitracer.diagnosis.limits.observed import not_captured
+from multitracer.diagnosis.limits.observed import NEVER_NS, not_captured
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.limits.windows import GROWS, full_window, withholds_answers
 from multitracer.diagnosis.packets.packet_delays import HEADERS_BYTES, path_changes
@@ -141,10 +141,11 @@ def busy(seen: Observed) -> Busy:
 
     service_ns = (seen.mss_bytes + HEADERS_BYTES) * NS_PER_S / seen.policer.rate_bytes_per_s
     policed = Spans.of(*seen.policer.used_ns).bridged(max(seen.floor_ns, _BRIDGE_SERVICES * service_ns))
-    times = seen.moments_ns
-    is_idle = seen.moments_sent[:-1] <= np.maximum(seen.moments_acknowledged[:-1], 1)
-    idle = Spans.of(times[:-1][is_idle], times[1:][is_idle])
-    policed = _clipped(policed.where(policed.length_ns >= seen.floor_ns), seen).without(idle)
+    idle = []
+    for each in seen.moments():
+        is_idle = (each.sent <= np.maximum(each.acknowledged, 1)) & (each.until_ns < NEVER_NS)
+        idle.append(Spans.of(each.time_ns[is_idle], each.until_ns[is_idle]))
+    policed = _clipped(policed.where(policed.length_ns >= seen.floor_ns), seen).without(Spans.all_of(idle))
     if not policed.total_ns:
         return link
     spans = link.spans.union(policed)
@@ -327,6 +328,7 @@ def _queued(seen: Observed, paths: Paths, service_ns: float, withheld: Spans) ->
     after = np.maximum(places(sent, sent + width, "right"), here + 1)
     before = np.minimum(places(sent, sent - width), here)
     queue = np.maximum(span_minimum(queue, here, after), span_minimum(queue, before, here + 1))
+    del here, width, after, before
 
     # one way, by two clocks: no noise of ACKs
     part = 0.0 if seen.view is Viewpoint.BOTH_ENDS else _QUEUE_OF_FLOOR
@@ -453,7 +455,8 @@ def _steps(seen: Observed, queued: Spans) -> tuple[Array, Array]:
 
 
 _FEWEST_ROUNDS = 8
-"""Minimum number of round trips with a constant delay; congestion avoidance adds one segment in each. Not measured."""
+"""Minimum number of round trips with a constant delay, a power of two; congestion avoidance adds one segment in each.
+Not measured."""
 _SAME_NS, _SAME_SERVICES = NS_PER_MS, 2.0
 """Maximum difference of the minimum delays of these rounds: 1 ms, or this multiple of the time that the link
 needs for a segment. The causes are noise of hosts, and pairs of segments."""
@@ -501,15 +504,17 @@ def steady_delays(seen: Observed, service_ns: float) -> Steady:
     done = taken(seen.answers.delivered, seen.last_answer(time), 1)
     flight = np.maximum(seen.sent_by(time) - np.maximum(done, 1), 0)
     rounds = _Rounds(time, took, np.minimum(flight, np.append(flight[1:], flight[-1:])))
+    del first, done, flight
 
     # what a repair waits for, and what was acknowledged unseen, would count as under way
     again_ns, unseen = seen.sends.time_ns[seen.sends.again], not_captured(seen)
     unclear_ns = np.sort(np.concatenate([again_ns, unseen.begin, unseen.end]))
-    many = _FEWEST_ROUNDS
-    while many <= len(time):
-        longer = _over(rounds, many, seen, service_ns, unclear_ns)
-        steady = Steady(*(each.union(more) for each, more in zip(steady, longer, strict=True)))
-        many *= 2
+    extremes = _Extremes(1, took.copy(), took.copy(), rounds.flight.copy(), rounds.flight.copy())
+    while extremes.many <= len(time):
+        if extremes.many >= _FEWEST_ROUNDS:
+            longer = _over(rounds, extremes, seen, service_ns, unclear_ns)
+            steady = Steady(*(each.union(more) for each, more in zip(steady, longer, strict=True)))
+        extremes = extremes.of_twice_as_many()
     return steady
 
 
@@ -535,29 +540,54 @@ class _Rounds(NamedTuple):
     """Bytes in flight then, or one round later if they are fewer: a probe of one round has no queue yet."""
 
 
-def _over(rounds: _Rounds, many: int, seen: Observed, service_ns: float, unclear_ns: Array) -> Steady:
-    """Return the intervals of `many` consecutive round trips without growth of the delay.
+class _Extremes(NamedTuple):
+    """Least and most of each `many` consecutive round trips: int64, shape (n_rounds - many + 1,)."""
+
+    many: int
+    shortest_ns: Array
+    longest_ns: Array
+    least: Array
+    """Of the bytes in flight, as `most`."""
+    most: Array
+
+    def of_twice_as_many(self) -> _Extremes:
+        """Return those of twice as many round trips."""
+        many = self.many
+        kept = slice(0, max(len(self.most) - many, 0))
+        columns = (np.minimum, np.maximum, np.minimum, np.maximum)
+        pairs = zip(columns, self[1:], strict=True)
+        return _Extremes(2 * many, *(of_two(each[kept], each[many:], out=each[kept]) for of_two, each in pairs))
+
+
+def _over(rounds: _Rounds, extremes: _Extremes, seen: Observed, service_ns: float, unclear_ns: Array) -> Steady:
+    """Return the intervals of as many consecutive round trips as `extremes` without growth of the delay.
 
     The outstanding data must vary much in them.
     """
     time, took, flight = rounds
-    first = np.arange(len(time) - many + 1)
-    last = first + many
-    most, same_ns = -span_minimum(-flight, first, last), max(_SAME_NS, _SAME_SERVICES * service_ns)
+    same_ns = max(_SAME_NS, _SAME_SERVICES * service_ns)
     same_bytes = same_ns * seen.mss_bytes / service_ns
-    is_steady = -span_minimum(-took, first, last) - span_minimum(took, first, last) <= same_ns
-    is_steady &= most - span_minimum(flight, first, last) >= _MUCH * same_bytes
+    is_steady = extremes.longest_ns - extremes.shortest_ns <= same_ns
+    is_steady &= extremes.most - extremes.least >= _MUCH * same_bytes
+    first = indexes(is_steady)
+    last, many = first + extremes.many, extremes.many
     begin, end = time[first] - 2 * took[first], time[last - 1] + 2 * seen.floor_ns
-    is_steady &= np.searchsorted(unclear_ns, begin) == np.searchsorted(unclear_ns, end)
-    roomy = np.where(is_steady, np.minimum(_ROOM * most, most - _ADDED * same_bytes), 0)
-    spans = Spans.of(time[first[is_steady]], time[last[is_steady] - 1])
+    first = first[np.searchsorted(unclear_ns, begin) == np.searchsorted(unclear_ns, end)]
+    most, last = extremes.most[first], first + many
+    room = np.minimum(_ROOM * most, most - _ADDED * same_bytes)
 
     # when no more was under way than any stretch around shows room for
-    at = np.arange(len(time))
-    low, high = np.maximum(at - many + 1, 0), np.minimum(at + 1, len(roomy))
-    within = indexes(flight <= -span_minimum(-roomy, np.minimum(low, high - 1), high))
-    within = within[within + 1 < len(time)]
-    return Steady(spans, Spans.of(time[within], time[within + 1]))
+    within, rows = [], max(BLOCK_ROWS, many)
+    for at in range(0, len(time) - 1, rows):
+        here = np.arange(at, min(at + rows, len(time) - 1))
+        low, high = np.searchsorted(first, here - many + 1), np.searchsorted(first, here, "right")
+        some, shown = low < high, np.zeros(len(here))
+        if some.any():
+            low, high = low[some], high[some]
+            shown[some] = -span_minimum(-room[low[0] : high[-1]], low - low[0], high - low[0])
+        within.append(here[flight[here] <= shown])
+    among = np.concatenate(within) if within else first[:0]
+    return Steady(Spans.of(time[first], time[last - 1]), Spans.of(time[among], time[among + 1]))
 
 
 _SHORT = 0.25
@@ -748,7 +778,7 @@ class Paths(NamedTuple):
     def above_first(self, times_ns: Array) -> Array:
         """Return how much the minimum delay of the path at each time exceeds that of the fastest path, ns."""
         if self.is_one:
-            return np.zeros(len(times_ns), dtype=np.int64)
+            return repeated(0, len(times_ns))
         at = np.maximum(np.searchsorted(self.begin_ns, times_ns, side="right") - 1, 0)
         return np.asarray((self.floor_ns - self.floor_ns.min())[at])
 

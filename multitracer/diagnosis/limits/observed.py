@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.analysis.intervals import distinct, indexes, places, repeated, taken, unwrapped
+from multitracer.analysis.intervals import BLOCK_ROWS, distinct, extended, indexes, places, repeated, taken, unwrapped
 from multitracer.analysis.ranges import merged
 from multitracer.captured import CaptureMark, Flag
 from multitracer.diagnosis.limits.names import Limit, Viewpoint
@@ -24,6 +24,8 @@ from multitracer.schemas.tcp import WindowScaleBy
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from multitracer.analysis.intervals import Side
     from multitracer.analysis.overtaken import Overtaken
     from multitracer.diagnosis.packets.dead_times import DeadTime
@@ -164,6 +166,19 @@ class DelaySamples(NamedTuple):
         return DelaySamples(self.time_ns[chosen], self.way_ns[chosen], self.place[chosen], self.unloaded_ns)
 
 
+class Moments(NamedTuple):
+    """Times at which a segment was sent or an answer arrived; int64, shape (n,), strictly ascending."""
+
+    time_ns: Array
+    until_ns: Array
+    """The following moment, NEVER_NS for the last of the transfer."""
+    sent: Array
+    """The result of `Observed.sent_by`, in bytes, and those of `acknowledged` and `window_edge`."""
+    acknowledged: Array
+    edge: Array
+
+
+NEVER_NS = np.iinfo(np.int64).max
 _ALONE = 0.8
 """Minimum share of segments that are small writes sent at once, so that no data waited behind them."""
 
@@ -257,20 +272,23 @@ class Observed:
         """Indexes in `sends` of segments sent for the first time: int64, ascending."""
         return indexes(~self.sends.again)
 
-    @cached_property
-    def moments_ns(self) -> Array:
-        """Times at which a segment was sent or an answer arrived: int64, ns, strictly ascending."""
-        return distinct(np.concatenate([self.sends.time_ns, self.answers.time_ns]))
-
-    @cached_property
-    def moments_sent(self) -> Array:
-        """The result of `sent_by` for `moments_ns`."""
-        return self.sent_by(self.moments_ns)
-
-    @cached_property
-    def moments_acknowledged(self) -> Array:
-        """The result of `acknowledged` for `moments_ns`."""
-        return self.acknowledged(self.moments_ns)
+    def moments(self) -> Iterator[Moments]:
+        """Yield the moments in order, in blocks: of a long transfer each column takes megabytes."""
+        sent_ns, came_ns = self.sends.time_ns, self.answers.time_ns
+        edges = distinct(np.concatenate([sent_ns[::BLOCK_ROWS], came_ns[::BLOCK_ROWS]]))
+        of_sends, of_answers = (np.append(each.searchsorted(edges), len(each)).tolist() for each in (sent_ns, came_ns))
+        for at, following in enumerate([*edges[1:].tolist(), NEVER_NS][: len(edges)]):
+            sends, answers = slice(*of_sends[at : at + 2]), slice(*of_answers[at : at + 2])
+            time = distinct(np.concatenate([sent_ns[sends], came_ns[answers]]))
+            sent = places(sent_ns[sends], time, "right") + (sends.start - 1)
+            answer = places(came_ns[answers], time, "right") + (answers.start - 1)
+            yield Moments(
+                time,
+                extended(time[1:], following),
+                taken(self.highest, sent, 1),
+                taken(self.answers.ack, answer, 1),
+                taken(self.answers.edge, answer, -1),
+            )
 
     @cached_property
     def gaps(self) -> IdleGaps:
@@ -286,10 +304,9 @@ class Observed:
         outstanding[before] = self.outstanding(came[before], side="left")
         return IdleGaps(begin, end, fresh, woken, np.where(woken, last, -1), outstanding, is_empty)
 
-    def forget_moments(self) -> None:
-        """Free what is cached of each moment and gap; it is computed again if it is asked for again."""
-        for name in ("moments_ns", "moments_sent", "moments_acknowledged", "gaps"):
-            self.__dict__.pop(name, None)
+    def forget_gaps(self) -> None:
+        """Free what is cached of each gap; it is computed again if it is asked for again."""
+        self.__dict__.pop("gaps", None)
 
     @cached_property
     def highest(self) -> Array:
@@ -344,8 +361,9 @@ class Observed:
 
     def outstanding(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the bytes that are sent and not acknowledged at each time."""
-        sent, acked = self.sent_by(times_ns, side=side), self.acknowledged(times_ns, side=side)
-        return np.asarray(np.maximum(sent - np.maximum(acked, 1), 0))
+        acked, sent = self.acknowledged(times_ns, side=side), self.sent_by(times_ns, side=side)
+        sent -= np.maximum(acked, 1, out=acked)  # both are this function's own
+        return np.maximum(sent, 0, out=sent)
 
 
 COARSE_NS = 4 * NS_PER_MS

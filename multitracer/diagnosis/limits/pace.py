@@ -18,6 +18,7 @@ import numpy as np
 from multitracer.analysis.intervals import increases, indexes, median, places, span_minimum
 from multitracer.diagnosis.limits.gaps import unfinished_writes, within_writes
 from multitracer.diagnosis.limits.names import Viewpoint
+from multitracer.diagnosis.limits.observed import NEVER_NS
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -246,8 +247,12 @@ def _constant_flight(seen: Observed, bursts: _Bursts) -> Spans:
     filled &= seen.answers.payload[last] <= 0  # else it answers a request
     if not is_constant or float(filled.mean()) < _HALF:
         return Spans.none()
-    full = seen.moments_sent - np.maximum(seen.moments_acknowledged, 1) >= _NEVER_EMPTY * top
-    return _clipped(Spans.of(seen.moments_ns[:-1][full[:-1]], seen.moments_ns[1:][full[:-1]]), seen)
+    parts = []
+    for each in seen.moments():
+        is_full = each.sent - np.maximum(each.acknowledged, 1) >= _NEVER_EMPTY * top
+        is_full &= each.until_ns < NEVER_NS
+        parts.append(Spans.of(each.time_ns[is_full], each.until_ns[is_full]))
+    return _clipped(Spans.all_of(parts), seen)
 
 
 def _mostly_unsent(seen: Observed) -> bool:

@@ -114,7 +114,7 @@ class RuleEvidence:
         if seen.view is Viewpoint.SENDER and is_host_unseen and is_spaced(seen, steady):
             spaced, steady = steady, Spans.none()
         slow = slow_start(seen, link.spans, idle_gap.spans)
-        seen.forget_moments()
+        seen.forget_gaps()
         unknown = missing, still.unexplained
         return cls(out, link, hole, window, buffer, cwnd, steady, spaced, parts, idle_gap, slow, *unknown, whose)
 

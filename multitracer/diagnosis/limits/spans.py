@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import distinct
+from multitracer.analysis.intervals import BLOCK_ROWS, distinct
 from multitracer.analysis.ranges import merged, within
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from multitracer.tables import Array
 
 
@@ -33,6 +35,13 @@ class Spans(NamedTuple):
         begin, end : ndarray of int64, ns, shape (n,)
         """
         return cls(*merged(np.asarray(begin, dtype=np.int64), np.asarray(end, dtype=np.int64)))
+
+    @classmethod
+    def all_of(cls, parts: Sequence[Spans]) -> Spans:
+        """Return the union of several sets of intervals."""
+        if len(parts) < 2:
+            return parts[0] if parts else cls.none()
+        return cls.of(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def holds(self, points: Array) -> Array:
         """Return which points (int64, ns, shape (n,)) lie in an interval: bool, shape (n,)."""
@@ -84,10 +93,14 @@ class Spans(NamedTuple):
         """Return how much of each given interval [begin, end) is covered by these intervals: int64, ns."""
         if not len(self.begin):
             return np.zeros(len(begin), dtype=np.int64)
-        points, many = np.concatenate([begin, end]), len(begin)
-        passed = np.concatenate([[0], np.cumsum(self.length_ns)])
-        at = np.searchsorted(self.begin, points, side="right") - 1
-        place = np.maximum(at, 0)
-        inside = np.minimum(np.maximum(points - self.begin[place], 0), self.length_ns[place])
-        before = np.where(at < 0, 0, passed[place] + inside)  # how much of them lies before each point
-        return np.asarray(before[many:] - before[:many])
+        length_ns, overlap_ns = self.length_ns, np.empty(len(begin), dtype=np.int64)
+        passed = np.cumsum(length_ns) - length_ns
+        for first in range(0, len(begin), BLOCK_ROWS):
+            here = slice(first, first + BLOCK_ROWS)
+            points, many = np.concatenate([begin[here], end[here]]), len(begin[here])
+            at = np.searchsorted(self.begin, points, side="right") - 1
+            place = np.maximum(at, 0)
+            inside = np.minimum(np.maximum(points - self.begin[place], 0), length_ns[place])
+            before = np.where(at < 0, 0, passed[place] + inside)  # how much of them lies before each point
+            np.subtract(before[many:], before[:many], out=overlap_ns[here])
+        return overlap_ns

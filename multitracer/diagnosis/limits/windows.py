@@ -6,11 +6,12 @@ are found from the flight size, and the growing congestion window (slow start) f
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import extended, first_of_each, indexes, median, places
+from multitracer.analysis.intervals import first_of_each, in_blocks, indexes, median, places
 from multitracer.diagnosis.limits.gaps import ROUND
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
@@ -167,21 +168,24 @@ def steady_flight(seen: Observed, missing: Spans) -> Spans:
     again = seen.sends.needed | (seen.sends.missing > 0) if is_inferred else seen.sends.again
     troubles = [seen.sends.time_ns[again], marked, missing.begin]
     first = min((int(each[0]) for each in troubles if len(each)), default=seen.end_ns + 1)
-    fresh = seen.fresh[seen.sends.time_ns[seen.fresh] < first]
-    time = seen.sends.time_ns[fresh]
-    if len(fresh) < _FEWEST_ROUNDS * 2 or not seen.floor_ns or seen.writes_alone:
+    time = seen.sends.time_ns[seen.fresh]
+    time = time[: int(time.searchsorted(first))]
+    if len(time) < _FEWEST_ROUNDS * 2 or not seen.floor_ns or seen.writes_alone:
         return Spans.none()
     width = max(int(ROUND * seen.floor_ns), 1)
     place, number = _places((time - time[0]) // width)
     top = np.zeros(int(place[-1]) + 1, dtype=np.int64)  # the highest flight of each, 0 without sends
     np.maximum.at(top, place, seen.outstanding(time))
+    number *= width
+    number += time[0]
+    del place, time
     if is_inferred and len(top) >= _SMOOTHED:  # ACKs count as come, or as not come
         padded = np.pad(top, _SMOOTHED // 2, mode="edge")
         around = np.lib.stride_tricks.sliding_window_view(padded, _SMOOTHED)
         top = np.where(top > 0, np.median(around, axis=1).astype(np.int64), 0)
         last = np.maximum.accumulate(np.where(top > 0, np.arange(len(top)), 0))
         top = np.where(np.arange(len(top)) - last <= _EMPTY_ROUNDS, top[last], 0)
-    return _constant(top, time[0] + number * width, seen)
+    return _constant(top, number, seen)
 
 
 def fills_window(seen: Observed, steady: Spans) -> bool:
@@ -233,7 +237,7 @@ def _constant(top: Array, begins_ns: Array, seen: Observed) -> Spans:
     """
     runs: list[tuple[int, int]] = []
     begin, low, high = 0, 0, 0
-    for i, value in enumerate([*top.tolist(), 0]):
+    for i, value in enumerate(itertools.chain(in_blocks(top), [0])):
         lowest, highest = min(low or value, value), max(high, value)
         if value and highest - lowest <= max(_SPREAD_SEGMENTS * seen.mss_bytes, _SPREAD * highest):
             low, high = lowest, highest
@@ -316,23 +320,27 @@ def full_window(seen: Observed) -> FullWindow:
     did not limit if the next segment fitted into it with room left, and either no data were outstanding or
     nearly all segments are small writes.
     """
-    first, behind = np.searchsorted(seen.moments_ns, (seen.opened_ns, seen.end_ns))
-    chosen = slice(first, behind)
-    times = seen.moments_ns[chosen]
     fresh = seen.fresh
-    if not len(times) or not len(fresh):
+    if not len(fresh):
         return FullWindow(Spans.none(), Spans.none())
-    until = extended(times[1:], seen.end_ns)
-    last = seen.sends.time_ns[fresh[-1]]
-    edge, sent, acked = seen.window_edge(times), seen.moments_sent[chosen], seen.moments_acknowledged[chosen]
-    is_idle = acked >= sent
-    following = places(seen.sends.time_ns[fresh], times, "right")
-    next_end = seen.sends.end[fresh[np.minimum(following, len(fresh) - 1)]]
-    fits = (following < len(fresh)) & (next_end < edge) & (is_idle | seen.writes_alone)
-    is_known = (edge >= 0) & (times < last) & ~fits
-    full = is_known & (edge - sent < seen.mss_bytes)
-    closed = is_known & (edge - acked < seen.mss_bytes)
-    return FullWindow(Spans.of(times[full | closed], until[full | closed]), Spans.of(times[closed], until[closed]))
+    fresh_ns, last = seen.sends.time_ns[fresh], seen.sends.time_ns[fresh[-1]]
+    full, closed = [], []
+    for each in seen.moments():
+        first, behind = np.searchsorted(each.time_ns, (seen.opened_ns, seen.end_ns))
+        times, until, sent, acked, edge = (column[first:behind] for column in each)
+        if not len(times):
+            continue
+        begin, end = fresh_ns.searchsorted(times[[0, -1]], "right")
+        following = places(fresh_ns[begin:end], times, "right") + begin
+        next_end = seen.sends.end[fresh[np.minimum(following, len(fresh) - 1)]]
+        fits = (following < len(fresh)) & (next_end < edge) & ((acked >= sent) | seen.writes_alone)
+        is_known = (edge >= 0) & (times < last) & ~fits
+        is_closed = is_known & (edge - acked < seen.mss_bytes)
+        is_full = is_closed | (is_known & (edge - sent < seen.mss_bytes))
+        until = np.minimum(until, seen.end_ns)
+        full.append(Spans.of(times[is_full], until[is_full]))
+        closed.append(Spans.of(times[is_closed], until[is_closed]))
+    return FullWindow(Spans.all_of(full), Spans.all_of(closed))
 
 
 def is_read_late(seen: Observed) -> bool | None:
@@ -341,11 +349,11 @@ def is_read_late(seen: Observed) -> bool | None:
     TCP acknowledges data when they arrive, and offers their place again when they were read. If the program waits for
     the data, one ACK does both. None if no window is known that grew: nothing shows when data were read.
     """
-    grew, acked = np.diff(seen.answers.edge), np.diff(seen.answers.ack)
+    grew, is_same = np.diff(seen.answers.edge), seen.answers.ack[1:] == seen.answers.ack[:-1]
     known = (seen.answers.edge[1:] != NA) & (seen.answers.edge[:-1] != NA) & (grew > 0)
     if not known.any():
         return None
-    return bool(grew[known & (acked == 0)].sum() > _READ_LATE * grew[known].sum())
+    return bool(grew[known & is_same].sum() > _READ_LATE * grew[known].sum())
 
 
 def withholds_answers(seen: Observed) -> bool:

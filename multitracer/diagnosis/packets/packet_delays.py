@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import distinct, indexes, places, span_minimum
+from multitracer.analysis.intervals import distinct, indexes, places, repeated, span_minimum
 from multitracer.analysis.ranges import spread
 from multitracer.analysis.two_points import PacketOutcome, PointPackets, arrivals
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause
@@ -88,7 +88,7 @@ def wire_segments(transfer: Transfer, full_bytes: int, offered_bytes: int | None
     table, rows = transfer.sender, transfer.data
     payload = transfer.payload_bytes.astype(np.int64)
     if pairs is None or receiver is None:  # lost is what had to be sent again
-        verdicts, nowhere = transfer.verdicts, np.full(len(rows), NA, dtype=np.int64)
+        verdicts, nowhere = transfer.verdicts, repeated(NA, len(rows))
         needed = (verdicts["necessity"] == Necessity.NECESSARY.value) & (verdicts["earlier_row"] != NA)
         needed &= verdicts["cause"] != RetransmissionCause.LOCAL_DROP.value
         lost = np.zeros(len(table), dtype=bool)

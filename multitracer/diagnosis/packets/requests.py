@@ -12,7 +12,7 @@ import numpy as np
 
 from multitracer.analysis import SegmentKind
 from multitracer.analysis.group import has
-from multitracer.analysis.intervals import distinct, indexes, places
+from multitracer.analysis.intervals import distinct, indexes, places, repeated
 from multitracer.captured import Flag
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS
@@ -72,10 +72,9 @@ def requests_at_sender(transfer: Transfer, rows: Array, time_ns: Array, floor_ns
     missing = missing_before(table, transfer.acks)[rows]
     copies = np.where(is_all, np.minimum(np.maximum(missing, 0), _MOST_COPIES), 0)
     timers_ns = np.asarray((2**copies - 1) * int(_ABOVE * (floor_ns + _TIMEOUT_NS)), dtype=np.int64)
-    unknown = Requests(time_ns, np.full(len(rows), NA, dtype=np.int64), timers_ns)
     asks, data = transfer.ack_pairs, transfer.data_pairs
     if asks is None or data is None or transfer.receiver is None or not len(rows):
-        return unknown
+        return Requests(time_ns, repeated(NA, len(rows)), timers_ns)
     both = indexes((asks.sent != NA) & (asks.arrived != NA))
     left = np.full(len(table), NA, dtype=np.int64)
     left[asks.arrived[both]] = asks.sent[both]
@@ -84,8 +83,9 @@ def requests_at_sender(transfer: Transfer, rows: Array, time_ns: Array, floor_ns
     known = left[rows] != NA
     peer = _Peer(transfer.receiver, np.maximum.accumulate(transfer.came_ns), sent, came)
     waited_ns, repair_ns = _at_the_peer(peer, left[rows][known])
-    unknown.waited_ns[known], unknown.repair_ns[known] = waited_ns, repair_ns
-    return unknown
+    all_waited_ns = np.full(len(rows), NA, dtype=np.int64)
+    all_waited_ns[known], timers_ns[known] = waited_ns, repair_ns
+    return Requests(time_ns, all_waited_ns, timers_ns)
 
 
 def requests_at_receiver(transfer: Transfer, rows: Array, time_ns: Array) -> Requests:

@@ -33,13 +33,13 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     limit = held(diagnosis.limited, Limit.RECEIVER_WINDOW)
     if limit is None:
         return
-    offered = _offered(diagnosis)
-    low, high = (f"{each:,}" for each in (offered.min(), offered.max()))
+    least, middle, most = _offered(diagnosis)
+    low, high = f"{least:,}", f"{most:,}"
     sentence = (
         f"The receiver's window of {ends(low, high)} bytes was full for {limit.seconds:.1f} s, "
         f"{100 * limit.share:.0f} % of the time."
     )
-    numbers = limit.numbers | {"window_bytes": float(offered[(len(offered) - 1) // 2])}
+    numbers = limit.numbers | {"window_bytes": float(middle)}
     finding = limit.finding(KIND, sentence, numbers)
     seen = diagnosis.limited.seen
     if lacks_scaling(diagnosis.transfer, numbers["window_bytes"]):
@@ -51,8 +51,8 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     yield finding
 
 
-def _offered(diagnosis: Diagnosis) -> Array:
-    """Return the advertised windows at the times when they were full, in bytes, ascending; at least one.
+def _offered(diagnosis: Diagnosis) -> tuple[int, int, int]:
+    """Return the least, the median and the largest advertised window of the times when it was full, in bytes.
 
     Other windows are left out: the median of a large and a closed window was never advertised.
     """
@@ -60,9 +60,15 @@ def _offered(diagnosis: Diagnosis) -> Array:
     begin, end = stretches(diagnosis.limited, Limit.RECEIVER_WINDOW)
     if seen is None:
         at = np.searchsorted(diagnosis.transfer.time_ns[acks], begin, side="right") - 1
-        return np.sort(diagnosis.transfer.sender["window_bytes"][acks[np.maximum(at, 0)]])
-    moments = seen.moments_ns
-    moments = np.concatenate([begin, moments[Spans(begin, end).holds(moments)]])
-    seen.forget_moments()  # `partition` has freed them, too: of a long transfer they are megabytes
-    edge, acknowledged = seen.window_edge(moments), seen.acknowledged(moments)
-    return np.sort(np.maximum(edge - np.maximum(acknowledged, 1), 0))
+        return _of(diagnosis.transfer.sender["window_bytes"][acks[np.maximum(at, 0)]])
+    held = Spans(begin, end)
+    of_moments = ((each.edge - np.maximum(each.acknowledged, 1))[held.holds(each.time_ns)] for each in seen.moments())
+    offered = np.concatenate([seen.window_edge(begin) - np.maximum(seen.acknowledged(begin), 1), *of_moments])
+    np.maximum(offered, 0, out=offered)
+    return _of(offered)
+
+
+def _of(offered: Array) -> tuple[int, int, int]:
+    """Return the least, the median and the largest of some windows, which are put into order; at least one."""
+    offered.sort()
+    return int(offered[0]), int(offered[(len(offered) - 1) // 2]), int(offered[-1])
