@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FEW, MANY = 100_000, 400_000
 MOST_BYTES = 345
-"""A packet more, with the kernel: about 280 B of both orders; it was 417 and 542 B before columns were made in blocks."""
+"""A packet more, with the kernel: about 280 B of both orders; 417 and 542 B before columns were made in blocks."""
 MOST_BYTES_IN_PYTHON = 450
 
 

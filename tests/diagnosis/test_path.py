@@ -358,7 +358,7 @@ def test_few_waits_on_a_link_with_room_show_no_rate(every: int, is_known: bool) 
     gap_ns, waited = np.where(is_after, 2e6, 1e6), place % np.where(is_after, every, 20) == 0
     gaps = ArrivalGaps(place * NS_PER_MS, gap_ns, place, np.ones(len(place)), waited)
     cells = Cells(none, none, none, none, none)
-    limited = SimpleNamespace(own=cells, shown=None, transfer=SimpleNamespace(speed=1.0))
+    limited = SimpleNamespace(cells=cells, is_theirs=none > 0, shown=None, transfer=SimpleNamespace(speed=1.0))
     step = rate_step(cast("Limited", limited), gaps)
     assert (step is not None) == is_known
 

@@ -166,7 +166,7 @@ class DelaySamples(NamedTuple):
         return DelaySamples(self.time_ns[chosen], self.way_ns[chosen], self.place[chosen], self.unloaded_ns)
 
 
-class Moments(NamedTuple):
+class SentAndAnswered(NamedTuple):
     """Times at which a segment was sent or an answer arrived; int64, shape (n,), strictly ascending."""
 
     time_ns: Array
@@ -272,7 +272,7 @@ class Observed:
         """Indexes in `sends` of segments sent for the first time: int64, ascending."""
         return indexes(~self.sends.again)
 
-    def moments(self) -> Iterator[Moments]:
+    def moments(self) -> Iterator[SentAndAnswered]:
         """Yield the moments in order, in blocks: of a long transfer each column takes megabytes."""
         sent_ns, came_ns = self.sends.time_ns, self.answers.time_ns
         edges = distinct(np.concatenate([sent_ns[::BLOCK_ROWS], came_ns[::BLOCK_ROWS]]))
@@ -282,7 +282,7 @@ class Observed:
             time = distinct(np.concatenate([sent_ns[sends], came_ns[answers]]))
             sent = places(sent_ns[sends], time, "right") + (sends.start - 1)
             answer = places(came_ns[answers], time, "right") + (answers.start - 1)
-            yield Moments(
+            yield SentAndAnswered(
                 time,
                 extended(time[1:], following),
                 taken(self.highest, sent, 1),
