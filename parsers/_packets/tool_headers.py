@@ -8,22 +8,18 @@ states the contract).
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
 import numpy as np
-from parsers._packets.chain import IPV4, IPV6, LLC, QMAP, RAW_IP, ethertypes, link
+
+from parsers._packets.chain import IPV4, IPV6, LLC, PADDED_80211, QMAP, RAW_IP, ethertypes, link
 from parsers._packets.ethernet import raw_ip
 from parsers._packets.ip import holds_ip
 from parsers._packets.layers import UNTAGGED, joined, rows, u16, u32
 from parsers._packets.qmap import NUMBER as QMAP_NUMBER
 from parsers._packets.qmap import begins
-from typing import TYPE_CHECKING
-import numpy as np
-from parsers._packets.chain import LLC, PADDED_80211, link
-from parsers._packets.layers import rows, u32
 
 if TYPE_CHECKING:
     from multitracer.tables import Mask, Numbers
-    from parsers._packets.layers import Bytes, LayerPackets, PacketCounts
-    from multitracer.tables import Numbers
     from parsers._packets.layers import Bytes, LayerPackets, PacketCounts
 
 
