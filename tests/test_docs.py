@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import multitracer
+from multitracer.diagnosis.rules import RULES
 from docs.programs.reflow import WIDTH
 
 if TYPE_CHECKING:
@@ -168,7 +169,6 @@ def test_readme_names_every_command() -> None:
 
 def test_every_finding_has_its_row_and_its_evidence() -> None:
     page = (ROOT / "docs" / "diagnoses.md").read_text("utf-8")
-    rules = (ROOT / "multitracer" / "diagnosis" / "rules").glob("*/[a-z]*.py")
-    kinds = [path.stem.replace("_", "-") for path in rules]
+    kinds = [rule.KIND for rule in RULES]
     assert len(kinds) > 20
     assert [kind for kind in kinds if f"\n| `{kind}` |" not in page or f"\n- **`{kind}`**:" not in page] == []

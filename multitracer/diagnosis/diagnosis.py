@@ -17,6 +17,7 @@ from multitracer.analysis.verdicts.words import Necessity
 from multitracer.captured import CaptureMark, Flag
 from multitracer.diagnosis.clauses import relayed_in_words
 from multitracer.diagnosis.finding import (
+    BY_PACKETS,
     COST_LIMITS,
     HOLES,
     INTERRUPTIONS,
@@ -29,6 +30,7 @@ from multitracer.diagnosis.finding import (
 from multitracer.diagnosis.group_sentence import headline_of_group
 from multitracer.diagnosis.limits.at_sender import offered_bytes
 from multitracer.diagnosis.limits.names import (
+    OF_SIGNALLING,
     STOPS,
     Confidence,
     Limit,
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.limits.group import ConnectionGroup
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.radio_cause import RadioCauses
+    from multitracer.diagnosis.signalling_waits import InactivityTimer, PhoneSignalling, SignallingWait
     from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array, Document
 
@@ -149,23 +152,55 @@ class Diagnosis:
     def causes(self) -> list[RadioCauses]:
         """The causes that the radio log shows for the limits of each connection of the group, this one first.
 
-        It is empty without a radio log in the time of the group.
+        It is empty without a radio log in the time of the group, and without a procedure that data waited for.
         """
-        context = self.transfer.radio_context
-        if context is None or not context.phones:
+        context, signalling = self.transfer.radio_context, self.signalling
+        if (context is None or not context.phones) and signalling is None:
             return []
         from multitracer.diagnosis.radio_cause import radio_causes, witness_of  # noqa: PLC0415  # few have a log
+        from multitracer.diagnosis.signalling_waits import waits_of  # noqa: PLC0415  # as few
 
-        witness = witness_of(self.group)
-        if witness is None:
+        witness = None if context is None or not context.phones else witness_of(self.group)
+        shifts = [(each.limited, each.begin_ns - each.limited.begin_ns) for each in self.group.members]
+        waits = [
+            [] if signalling is None else waits_of(each, signalling, shift_ns=shift_ns) for each, shift_ns in shifts
+        ]
+        if witness is None and not any(waits):
             return []
-        members = self.group.members
-        return [radio_causes(each.limited, witness, shift_ns=each.begin_ns - each.limited.begin_ns) for each in members]
+        timer = "" if self.inactivity_timer is None else str(self.inactivity_timer)
+        return [
+            radio_causes(each, witness, shift_ns=shift_ns).with_waits(own, timer)
+            for (each, shift_ns), own in zip(shifts, waits, strict=True)
+        ]
+
+    @cached_property
+    def signalling(self) -> PhoneSignalling | None:
+        """What the phone's log of signalling, or its modem's states, show; None without."""
+        if not self.transfer.recording.has_radio_logs:
+            return None
+        from multitracer.diagnosis.signalling_waits import signalling_of  # noqa: PLC0415  # few have a log
+
+        return signalling_of(self.transfer)
+
+    @cached_property
+    def inactivity_timer(self) -> InactivityTimer | None:
+        """The network's inactivity timer, by its releases and the captured packets; None without a release."""
+        from multitracer.diagnosis.signalling_waits import inactivity_timer  # noqa: PLC0415  # few have a log
+
+        return inactivity_timer(self.transfer, self.signalling)
+
+    @cached_property
+    def waits(self) -> tuple[SignallingWait, ...]:
+        """What data of the transfer's connection waited for between phone and network, in order of time."""
+        return self.causes[0].waits if self.causes else ()
 
     def cause_of(self, findings: Sequence[Finding]) -> RadioCause:
         """Return what the radio log shows as the cause of some findings; unknown for those without waiting data."""
         if not self.causes:
             return RadioCause.UNKNOWN
+        kinds = {each.kind for each in findings}
+        if (named := next((each for each in OF_SIGNALLING if each.label in kinds), None)) is not None:
+            return named
         chosen = [(each, STOPS if each.kind in HOLES else LIMITS_OF.get(each.kind, ())) for each in findings]
         return largest(
             summed([self.causes[0].within(each.begin_ns, each.end_ns, limits) for each, limits in chosen if limits])
@@ -647,6 +682,8 @@ class Diagnosis:
     def is_weak(self, finding: Finding) -> bool:
         """Return whether the cost of a finding is only an upper bound: most of that time is `weak`."""
         limited, limit = self.limited, COST_LIMITS.get(finding.kind)
+        if BY_PACKETS in finding.numbers:
+            return True
         chosen = np.isin(limited.cells.limit, STOPS) if limit is None else limited.cells.limit == limit
         begin, end = (limited.cells.begin[chosen], limited.cells.end[chosen])
         length_ns = np.maximum(np.minimum(end, finding.end_ns) - np.maximum(begin, finding.begin_ns), 0)

@@ -94,6 +94,8 @@ def episodes(times_ns: Array, *, apart_ns: int) -> list[tuple[int, int]]:
 
 _WORTH_SAYING_S = 0.05
 """Minimum cost of an incident in s that its sentence names: less is 0.0."""
+_OF_SIGNALLING = ("rejected", "radio-link-failure", "release", "secondary-leg", "promotion")
+"""Kinds of what data waited for between phone and network, as the causes in `OF_SIGNALLING` are called."""
 FIRST_CAUSES = (
     "dropped-call",
     "syn-unanswered",
@@ -103,6 +105,7 @@ FIRST_CAUSES = (
     "reset-by-peer",
     "sack-not-translated",
     "path-mtu-black-hole",
+    *_OF_SIGNALLING,
     "handover",
     "blackout",
     "outage",
@@ -133,6 +136,7 @@ def rank(kind: str) -> int:
 
 _HANDOVER = "handover"
 HOLES = {
+    *_OF_SIGNALLING,
     "dropped-call",
     _HANDOVER,
     "blackout",
@@ -231,6 +235,10 @@ COST_LIMITS: dict[str, Limit] = {
     "zero-window": Limit.RECEIVER_WINDOW,
 }
 """The limit whose time a kind of finding costs; others cost the time of repairs and outages, as `STOPS` has them."""
+
+
+BY_PACKETS = "by_packets_alone"
+"""Number of a finding that packets suggest and nothing proves: its cost is an upper bound."""
 
 
 def cost_of(words: str, *, is_weak: bool) -> str:

@@ -29,9 +29,12 @@ from multitracer.diagnosis.sentence import (
     help_for,
     more_of_radio,
     of_limit,
+    of_readings,
     programs_in_words,
+    signalling_words,
     was_limit,
     with_losses,
+    with_signalling,
 )
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count, percent, rate
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
 
     from multitracer.diagnosis.limits.group import ConnectionGroup
     from multitracer.diagnosis.limits.limited import Limited
-    from multitracer.diagnosis.limits.names import LimitShare
+    from multitracer.diagnosis.limits.names import Causes, LimitShare
     from multitracer.diagnosis.packets.opening_and_end import FailedOpening
     from multitracer.diagnosis.radio_cause import RadioCauses
 
@@ -93,12 +96,20 @@ def headline_of_group(
     first = f"{many} {mostly} {noun}{which} ({basis}){of_ends or _carried(group, limit)}."
     rest = [words for each, other in others.items() for words in _also(longest, rows, each, other)]
     apart = _apart(group, noun, is_together=which != "")
-    of_radio = summed([each.of_limit(limit) for each in radio])
-    more, radio_help = more_of_radio(limit, of_radio, summed([each.seconds() for each in radio]), radio)
+    of_radio, every = (of_readings(summed(causes)) for causes in _causes_of(radio, limit))
+    (more, radio_help), waited = more_of_radio(limit, of_radio, every, radio), signalling_words(radio)
     helps += _remedies_of_others(group, others, facts)
-    sentence = " ".join(filter(None, [first, apart, more, *rest]))
-    help_ = radio_help or distinct_helps(helps)
-    return Headline(limit, part, share, confidence, sentence, help_, largest(of_radio), main.reverse)
+    sentence = " ".join(filter(None, [first, apart, more, *(each.sentence for each in waited), *rest]))
+    limit_s = sum(row.seconds for each in group.members for row in of_limit(each.limited.shares, limit))
+    help_, cause = with_signalling(
+        waited, radio_help or distinct_helps(helps), largest(of_radio), limit_s, group.total_s
+    )
+    return Headline(limit, part, share, confidence, sentence, help_, cause, main.reverse)
+
+
+def _causes_of(radio: Sequence[RadioCauses], limit: Limit) -> tuple[list[Causes], list[Causes]]:
+    """Return the causes of one limit, and of all, of each connection."""
+    return [each.of_limit(limit) for each in radio], [each.seconds() for each in radio]
 
 
 def _who(group: ConnectionGroup) -> str:

@@ -11,11 +11,13 @@ radio log shows must also have the right order in time, and make a difference.
   If the radio was never good, its state alone decides.
 
 Where this is not shown, or no reading is near, the cause is unknown. With a good radio it is `radio-normal`.
+
+What messages between phone and network show (`signalling_waits`) is a fact, and takes the place of these causes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -49,7 +51,15 @@ from multitracer.analysis.mobility.seconds import (
 from multitracer.analysis.mobility.series import payload_rate
 from multitracer.analysis.mobility.stretches import POOR_SHARE, without_short_runs
 from multitracer.clock.model.relation import Clock
-from multitracer.diagnosis.limits.names import OF_THE_RADIO, STOPS, Limit, RadioCause, summed
+from multitracer.diagnosis.limits.names import (
+    NAMES_OF_SIGNALLING,
+    OF_SIGNALLING,
+    OF_THE_RADIO,
+    STOPS,
+    Limit,
+    RadioCause,
+    summed,
+)
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.recording.transfer import LINK, STAMPS
 from multitracer.tables import NOT_A_TIME
@@ -63,6 +73,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.limits.group import ConnectionGroup, GroupConnection
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.names import Causes
+    from multitracer.diagnosis.signalling_waits import SignallingWait
     from multitracer.recording.phones import Phone
     from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array, Document, Mask, Numbers, Times
@@ -176,8 +187,12 @@ class RadioCauses:
         Row of each piece in `limited.cells`.
     cause : ndarray of int64, shape (n_pieces,)
         `RadioCause` of each piece.
-    witness : Witness
-        The radio log.
+    witness : Witness or None
+        The radio log; None without readings.
+    waits : tuple of SignallingWait
+        What signalling held data back for, in order of time.
+    timer : str
+        The network's inactivity timer in words; empty if unknown.
     """
 
     limited: Limited
@@ -185,17 +200,30 @@ class RadioCauses:
     end: Times
     cell: Numbers
     cause: Numbers
-    witness: Witness
+    witness: Witness | None
+    waits: tuple[SignallingWait, ...] = ()
+    timer: str = ""
 
     @cached_property
     def limit(self) -> Numbers:
         """`Limit` of each piece."""
         return np.asarray(self.limited.cells.limit[self.cell])
 
+    @property
+    def busy_s(self) -> float:
+        """Time in which data waited for anything but the programs, s."""
+        mine = (self.limit != Limit.APPLICATION) | np.isin(self.cause, OF_SIGNALLING)
+        return float((self.end - self.begin)[mine].sum()) * self.limited.transfer.speed / NS_PER_S
+
+    @property
+    def _can_have_cause(self) -> Mask:
+        """Which pieces are of limits that the radio can cause, or have a cause in the signalling."""
+        return np.asarray(np.isin(self.limit, OF_THE_RADIO) | np.isin(self.cause, OF_SIGNALLING))
+
     def seconds(self, chosen: Mask | None = None) -> Causes:
         """Return the seconds of each cause in the chosen pieces (by default all), the largest first."""
         length = (self.end - self.begin) * (self.limited.transfer.speed / NS_PER_S)
-        mine = np.isin(self.limit, OF_THE_RADIO) if chosen is None else chosen
+        mine = self._can_have_cause if chosen is None else chosen
         sums = np.bincount(self.cause[mine], length[mine], minlength=len(RadioCause)).tolist()
         return summed([{RadioCause(at): seconds for at, seconds in enumerate(sums) if seconds > 0}])
 
@@ -204,12 +232,13 @@ class RadioCauses:
         mine = self.limit == limit
         if part is not None:
             mine &= self.limited.cells.part[self.cell] == part
-        return self.seconds(mine & np.isin(self.limit, OF_THE_RADIO))
+        return self.seconds(mine & self._can_have_cause)
 
     def within(self, begin_ns: int, end_ns: int, limits: Sequence[Limit] = STOPS) -> Causes:
         """Return the seconds of each cause of some limits in an interval."""
         begin, end = np.maximum(self.begin, begin_ns), np.minimum(self.end, end_ns)
-        length = np.where(np.isin(self.limit, limits), np.maximum(end - begin, 0) / NS_PER_S, 0.0)
+        chosen = np.isin(self.limit, limits) | np.isin(self.cause, OF_SIGNALLING)
+        length = np.where(chosen, np.maximum(end - begin, 0) / NS_PER_S, 0.0)
         sums = np.bincount(self.cause, length, minlength=len(RadioCause)).tolist()
         return {RadioCause(at): seconds for at, seconds in enumerate(sums) if seconds > 0}
 
@@ -218,6 +247,8 @@ class RadioCauses:
 
         The number is of the seconds with this cause, in an interval or in the whole transfer.
         """
+        if self.witness is None or cause in OF_SIGNALLING:
+            return NAMES_OF_SIGNALLING.get(cause, "")
         mine = self.cause == cause
         mine &= (self.end > (begin_ns or 0)) & (self.begin < (end_ns or np.iinfo(np.int64).max))
         spans = Spans.of(self.begin[mine], self.end[mine])
@@ -246,6 +277,25 @@ class RadioCauses:
                 self.begin.tolist(), self.end.tolist(), self.cell.tolist(), labels, strict=True
             )
         ]
+
+    def with_waits(self, waits: Sequence[SignallingWait], timer: str = "") -> RadioCauses:
+        """Return the causes with those of the signalling, which are facts and so come before those of readings.
+
+        Only a change of the NR leg is no cause where the readings show another one.
+        """
+        edges = np.array([edge for each in waits for edge in (each.begin_ns, each.end_ns)], dtype=np.int64)
+        if not len(edges) or not len(self.begin):
+            return self
+        inside = edges[(edges > self.begin[0]) & (edges < self.end[-1])]
+        begin = distinct(np.concatenate([self.begin, inside]))
+        place = np.searchsorted(self.begin, begin, side="right") - 1
+        end, cause = np.append(begin[1:], self.end[-1:]), self.cause[place].copy()
+        for each in waits:
+            mine = (begin >= each.begin_ns) & (end <= each.end_ns)
+            if each.cause is RadioCause.SECONDARY_LEG:
+                mine &= cause <= RadioCause.NORMAL
+            cause[mine] = each.cause
+        return replace(self, begin=begin, end=end, cell=self.cell[place], cause=cause, waits=tuple(waits), timer=timer)
 
 
 # --- the evidence ---
@@ -362,20 +412,21 @@ def _widened(mask: Mask, by: int) -> Mask:
 # --- the causes ---
 
 
-def radio_causes(limited: Limited, witness: Witness, *, shift_ns: int = 0) -> RadioCauses:
+def radio_causes(limited: Limited, witness: Witness | None, *, shift_ns: int = 0) -> RadioCauses:
     """Return the causes of one transfer's limits.
 
     Parameters
     ----------
     limited : Limited
-    witness : Witness
+    witness : Witness or None
+        None without readings: all causes are unknown.
     shift_ns : int
         To be added to its times for those of the witness.
     """
     cells = limited.cells
     count = len(cells.begin)
     all_cells, none = np.arange(count), np.zeros(count, dtype=np.int64)
-    if not count:
+    if not count or witness is None:
         return RadioCauses(limited, cells.begin, cells.end, all_cells, none, witness)
     cause = none.copy()
     is_stop = np.isin(cells.limit, STOPS)

@@ -12,7 +12,7 @@ import numpy as np
 from multitracer.analysis.mobility.cells import cell_visits_of
 from multitracer.analysis.mobility.seconds import DriveSeries, mean_of, overlap_s, seconds_of
 from multitracer.analysis.mobility.series import medians
-from multitracer.diagnosis.limits.names import FORWARD, OF_THE_RADIO, REVERSE, RadioCause
+from multitracer.diagnosis.limits.names import FORWARD, REVERSE, Limit, RadioCause
 from multitracer.schemas.mobility import JUDGED_HANDOVERS, SECONDS
 from multitracer.tables import NA, Table
 from multitracer.units import NS_PER_S
@@ -106,7 +106,7 @@ def _causes(drive: Drive, begin: Times, limited_by: list[object]) -> list[object
     causes = np.concatenate([each.cause for each in diagnosis.causes])
     names = np.array([each or "" for each in limited_by])
     longest, cause = np.zeros(len(begin)), np.zeros(len(begin), dtype=np.int64)
-    for limit in OF_THE_RADIO:
+    for limit in Limit:  # signalling is a cause of any
         of_limit = names == limit.label
         for each in RadioCause:
             rows = np.flatnonzero((limits == limit) & (causes == each))

@@ -38,6 +38,8 @@ from multitracer.diagnosis.clauses import (
 from multitracer.diagnosis.held import is_after_idle, link_in_words, window_varies
 from multitracer.diagnosis.limits.limited import by_direction, is_asked_in_vain, is_of, stretches
 from multitracer.diagnosis.limits.names import (
+    NAMES_OF_SIGNALLING,
+    OF_SIGNALLING,
     OF_THE_RADIO,
     ONE_END,
     Confidence,
@@ -47,6 +49,7 @@ from multitracer.diagnosis.limits.names import (
     Viewpoint,
     by_limit,
     largest,
+    summed,
 )
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.limits.windows import is_read_late
@@ -206,8 +209,12 @@ def headline_of(
     last = [_last_words(limited, gone, hole), "" if reset is None else _ended_by_reset(limited, reset)]
     also = [words for _, words in sorted(rest, key=itemgetter(0), reverse=True)]
     more = [] if of_radio.first else subtypes_in_words(own, parts)
-    sentence = " ".join(filter(None, [first, *more, _if_lost(limited, parts), of_radio.more, *also, *last]))
-    help_, cause = of_radio.help or distinct_helps(helps), of_radio.cause
+    waited = [] if radio is None else signalling_words([radio])
+    of_waits = [each.sentence for each in waited]
+    sentence = " ".join(filter(None, [first, *more, _if_lost(limited, parts), of_radio.more, *of_waits, *also, *last]))
+    help_, cause = with_signalling(
+        waited, of_radio.help or distinct_helps(helps), of_radio.cause, sum(row.seconds for row in own), limited.total_s
+    )
     return Headline(limit, capture, share, parts[0].confidence, sentence, help_, cause, parts[0].reverse)
 
 
@@ -678,7 +685,7 @@ def _radio_words(
     """Return the sentences about the causes that a radio log shows; all empty without one."""
     if radio is None or (limit is Limit.LINK and is_policed(limited)):
         return _RadioWords()
-    own, every = radio.of_limit(limit), radio.seconds()
+    own, every = of_readings(radio.of_limit(limit)), of_readings(radio.seconds())
     cause = largest(own)
     others = tuple(each for each in OF_THE_RADIO if each is not limit and _is_mostly_bad(radio.of_limit(each)))
     bad = _bad(every)
@@ -764,6 +771,69 @@ def _rest(causes: Causes, named: Sequence[RadioCause]) -> str:
 
 _SAID_S = 1.0
 """Minimum time of other causes at which the rest was not good throughout, s: a row of `seconds`."""
+
+
+def of_readings(causes: Causes) -> Causes:
+    """Return the causes that readings of the radio show, without those of the signalling."""
+    return {each: seconds for each, seconds in causes.items() if each not in OF_SIGNALLING}
+
+
+class SignallingWords(NamedTuple):
+    """What the first sentence tells of one cause in the signalling."""
+
+    cause: RadioCause
+    seconds: float
+    sentence: str
+    help: str
+
+
+def signalling_words(radio: Sequence[RadioCauses]) -> list[SignallingWords]:
+    """Return what data waited for between phone and network, the longest first.
+
+    A cause with less than a tenth of the time in which data waited is left out: its finding tells of it.
+
+    Parameters
+    ----------
+    radio : sequence of RadioCauses
+        The causes of each connection.
+    """
+    every, busy_s = summed([each.seconds() for each in radio]), sum(each.busy_s for each in radio)
+    words = []
+    for cause in OF_SIGNALLING:
+        seconds = every.get(cause, 0.0)
+        if seconds <= 0 or seconds < WORTH_SAYING * busy_s:
+            continue
+        waits = [wait for each in radio for wait in each.waits if wait.cause is cause]
+        often = "" if len(waits) < 2 else f" {len(waits):,} times"
+        total = f", {lasted(seconds)} in all" if often else f", for {lasted(seconds)}"
+        text = next((f" (its {wait.what}: cause {wait.text})" for wait in waits if wait.text), "")
+        sentence = f"Data waited{often} for {NAMES_OF_SIGNALLING[cause]}{text}{total}."
+        if cause is not RadioCause.PROMOTION:
+            sentence = sentence.replace(" for ", " because of ", 1)
+        helps = cause.help
+        if cause is RadioCause.PROMOTION and radio[0].timer:
+            helps = f"keep-alives below the inactivity timer of {radio[0].timer}, or requests in batches"
+        if cause is RadioCause.REJECTED and text:
+            helps = f"ask the operator about cause {next(wait.text for wait in waits if wait.text)}"
+        words.append(SignallingWords(cause, seconds, sentence, helps))
+    return sorted(words, key=lambda each: -each.seconds)
+
+
+def with_signalling(
+    waited: Sequence[SignallingWords], helps: str, cause: RadioCause, limit_s: float, total_s: float
+) -> tuple[str, RadioCause]:
+    """Return remedies and cause of the first sentence with those of the signalling.
+
+    What makes most of the largest limit, of `limit_s` seconds, is its cause, and its remedy comes first.
+    """
+    for each in reversed(waited):
+        if each.seconds > MOSTLY * limit_s:
+            helps, cause = f"{each.help}. {helps[0].upper()}{helps[1:]}", each.cause
+        else:
+            noun = NAMES_OF_SIGNALLING[each.cause]
+            further = help_for(noun, each.seconds / max(total_s, 1e-12), each.help)
+            helps = f"{helps}. {further[0].upper()}{further[1:]}"
+    return helps, cause
 
 
 def _bad(causes: Causes) -> Causes:

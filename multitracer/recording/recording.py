@@ -226,6 +226,13 @@ class Recording:
                     self.warn_once(f"{self.name}: the {what} in the manifest is not used: {error}")
         return parsers.force_reading(**stated) if stated else contextlib.nullcontext()
 
+    @property
+    def has_radio_logs(self) -> bool:
+        """Whether it holds a log of a radio or of signalling, which GSMTAP packets in a capture are, too."""
+        if any(map(self.inputs.holds, ("radio", "signalling"))):
+            return True
+        return any(GSMTAP in file.protocols for capture in self.captures for file in capture.tables.files)
+
     def tables(self, layer: str, name: str) -> Iterator[tuple[HostLog, Table]]:
         """Yield a named table of each log of a layer that has it, with the log."""
         for log, tables in self.logs(layer):

@@ -20,7 +20,8 @@ FINDINGS = Schema(
 """A diagnosis of one transfer, one row per occurrence.
 
 `evidence` is a list of words `table:row`: a table of the `Transfer` (sender, receiver, state,
-events, near.frames, near.events, far.frames, far.events) and a row number in it, from 0."""
+events, near.frames, near.events, far.frames, far.events) and a row number in it, from 0. `message:N` is frame N of
+the log of signalling, `line:N` line N of the modem's log."""
 
 LINK_USE = Schema(
     "link_use",

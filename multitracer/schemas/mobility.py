@@ -241,7 +241,8 @@ SECONDS = Schema(
             "cause",
             "U",
             "what the radio log shows as the cause of the limit: coverage, interference, handover, technology, load, "
-            "or radio-normal; null if unknown",
+            "or radio-normal; what signalling shows: promotion, rejected, radio-link-failure, release, secondary-leg; "
+            "null if unknown",
         ),
         Column("rat", "U", "technology: LTE, NR, ..."),
         Column("plmn", "U", "network, MCC and MNC"),

@@ -16,6 +16,7 @@ from multitracer.diagnosis.diagnose import channel_use, diagnose
 from multitracer.diagnosis.finding import Finding
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.rules import RULES
+from multitracer.diagnosis.rules.radio.signalling import SignallingRule
 from multitracer.schemas.radio import RADIO
 from multitracer.tables import NA, Table
 from multitracer.units import NS_PER_S
@@ -125,7 +126,8 @@ def test_every_rule_fires_here_or_has_tests_of_its_own() -> None:
 def test_every_rule_is_named_as_its_file_and_says_what_would_help() -> None:
     assert len(RULES) > 15, "found in the folders, too"
     for rule in RULES:
-        assert rule.__name__.rpartition(".")[2].replace("_", "-") == rule.KIND  # type: ignore[attr-defined]
+        if not isinstance(rule, SignallingRule):  # one module has the rules of one log
+            assert rule.__name__.rpartition(".")[2].replace("_", "-") == rule.KIND  # type: ignore[attr-defined]
         assert rule.HELP.endswith(".")  # type: ignore[attr-defined]
 
 

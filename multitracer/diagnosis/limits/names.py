@@ -180,13 +180,23 @@ class RadioCause(IntEnum):
     HANDOVER = 4
     TECHNOLOGY = 5
     LOAD = 6
+    PROMOTION = 7
+    """Data waited until the idle or inactive phone had a connection: RRC set-up, resume, service request."""
+    REJECTED = 8
+    """The network refused what the phone asked for while data waited."""
+    RADIO_LINK_FAILURE = 9
+    """The phone lost its cell, and asked another one to continue the connection (TS 36.331, 5.3.7)."""
+    RELEASE = 10
+    """The network released the connection while data waited."""
+    SECONDARY_LEG = 11
+    """The NR leg of a dual connection was added, changed or released, or failed."""
 
     @property
     def label(self) -> str | None:
         """The word for documents; None if the cause is unknown."""
         if self is RadioCause.UNKNOWN:
             return None
-        return "radio-normal" if self is RadioCause.NORMAL else self.name.lower()
+        return "radio-normal" if self is RadioCause.NORMAL else self.name.lower().replace("_", "-")
 
     @property
     def help(self) -> str:
@@ -201,7 +211,22 @@ _HELP = {
     RadioCause.HANDOVER: "other handover parameters of the two cells",
     RadioCause.TECHNOLOGY: "coverage by a newer technology",
     RadioCause.LOAD: "a less loaded cell, or another time of the day",
+    RadioCause.PROMOTION: "keep-alives more often than the inactivity timer of the network, or requests in batches",
+    RadioCause.REJECTED: "ask the operator about the cause of the reject",
+    RadioCause.RADIO_LINK_FAILURE: "better coverage where the link failed, or other handover parameters there",
+    RadioCause.RELEASE: "ask the operator why the cell releases a connection with waiting data: its load, or its timer",
+    RadioCause.SECONDARY_LEG: "other thresholds of the operator for the NR leg, or LTE alone where it comes and goes",
 }
+
+
+OF_SIGNALLING = (
+    RadioCause.REJECTED,
+    RadioCause.RADIO_LINK_FAILURE,
+    RadioCause.RELEASE,
+    RadioCause.SECONDARY_LEG,
+    RadioCause.PROMOTION,
+)
+"""Causes that messages between phone and network show, or states that a modem reports: the first that fits holds."""
 
 
 Causes = dict[RadioCause, float]
@@ -226,3 +251,13 @@ def causes_document(causes: Causes, *, digits: int) -> Document:
     """Return the keys `cause` (the largest) and `causes` (seconds of each known cause) of a JSON row."""
     seconds = {each.label: round(s, digits) for each, s in causes.items() if each.label is not None}
     return {"cause": largest(causes).label, "causes": seconds}
+
+
+NAMES_OF_SIGNALLING = {
+    RadioCause.PROMOTION: "the phone's promotion to a connection",
+    RadioCause.REJECTED: "a reject of the network",
+    RadioCause.RADIO_LINK_FAILURE: "a failure of the radio link",
+    RadioCause.RELEASE: "a release by the network",
+    RadioCause.SECONDARY_LEG: "a change of the NR leg",
+}
+"""Names of the causes that messages between phone and network show."""

@@ -27,7 +27,8 @@ class Rule(Protocol):
     """The names that each rule module defines.
 
     A module may also define `HELP`, one sentence: the remedy, for findings without one of their own; and `WHEN`, the
-    name of a property of `Diagnosis`: the rule is asked only if that is true.
+    name of a property of `Diagnosis`: the rule is asked only if that is true. A module about one piece of evidence
+    with several kinds has them as `RULES`, objects with these names.
     """
 
     KIND: str
@@ -40,7 +41,8 @@ class Rule(Protocol):
 def _rules() -> tuple[Rule, ...]:
     modules = pkgutil.walk_packages(__path__, f"{__name__}.")
     names = [module.name for module in modules if not module.ispkg]
-    rules = (cast("Rule", importlib.import_module(name)) for name in names)
+    imported = [importlib.import_module(name) for name in names]
+    rules = [rule for module in imported for rule in getattr(module, "RULES", [cast("Rule", module)])]
     return tuple(sorted(rules, key=lambda rule: (rank(rule.KIND), rule.KIND)))
 
 

@@ -1,0 +1,578 @@
+"""Data that waited for the signalling between phone and network: who waited, for which procedure, and how long.
+
+What is known of the phone comes from its messages (PROCEDURES), or from the states that its modem reports
+(SIGNALLING_STATES); without either, `promotions_of_packets` infers promotions from waits after idle times. Data
+wait from the first packet that nothing answers. Where two causes overlap, the first in `OF_SIGNALLING` holds. Nothing
+is concluded if the clocks of log and packets differ by an unknown amount of more than half a second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.signalling.procedures import procedures_of
+from multitracer.analysis.signalling.states import states_of
+from multitracer.captured import Flag
+from multitracer.clock.model.relation import Clock, PlacementStatus
+from multitracer.diagnosis.limits.names import OF_SIGNALLING, STOPS, RadioCause
+from multitracer.diagnosis.limits.spans import Spans
+from multitracer.schemas.radio import RADIO
+from multitracer.schemas.signalling import SIGNALLING, HandoverKind, ProcedureResult
+from multitracer.schemas.tcp import Vantage
+from multitracer.tables import NA, NOT_A_TIME, Table
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from multitracer.diagnosis.limits.limited import Limited
+    from multitracer.recording.capture import Capture
+    from multitracer.recording.transfer import Transfer
+    from multitracer.tables import Array, Mask, Times
+
+_MOST_ERROR_NS = NS_PER_S // 2
+"""With a larger error of the clocks (ns) no cause is stated: promotions take 0.1 to 2 s."""
+_UNRELATED_NS = 2 * NS_PER_S
+"""Error in ns of clocks that only the stamps of their logs relate, as in `radio_cause`."""
+_AROUND_NS = 600 * NS_PER_S
+"""Messages this long before and after a transfer are used, ns: the releases in them show the inactivity timer."""
+_SHORTEST_NS = 20 * NS_PER_MS
+"""Shortest wait that counts, ns: two round trips of the air interface. Not measured."""
+_REACTS_NS = NS_PER_S
+"""Maximum time from a packet to the request that it causes, ns: random access repeats for some 0.1 s (TS 36.321,
+5.1). Not measured."""
+_REPEATS_NS = 5 * NS_PER_S
+"""Maximum time from a request without an answer to the next one, ns: T300 is at most 2 s, and access may be barred."""
+_LATE_NS = NS_PER_S // 2
+"""A modem may report a connection this much later than data flow, ns: its answers take up to 0.1 s, and wait for each
+other."""
+_LONGEST_NS = 20 * NS_PER_S
+"""Longest promotion that a modem's states show, ns: T3417 of TS 24.301 (5 s), and repetitions. Not measured."""
+_FAILING_NS = 5 * NS_PER_S
+"""Time in ns from the failure of a link until the phone asks another cell, as in `radio_cause`."""
+_TIMEOUT_NS = 3 * NS_PER_S
+"""A stop lasts at most twice as long as its reason, and a retransmission timeout more, as in `radio_cause`."""
+_LEG_NS = NS_PER_S
+"""Maximum time from a change of the NR leg to the stop that it causes, ns. Not measured."""
+
+
+class SignallingWait(NamedTuple):
+    """Data that waited for a procedure between phone and network; times on the sender's clock."""
+
+    cause: RadioCause
+    begin_ns: int
+    end_ns: int
+    what: str
+    """The procedure, or what a modem reported."""
+    text: str = ""
+    """Cause of the network, with its number."""
+    evidence: tuple[str, ...] = ()
+    """`message:N` is frame N of the log of signalling, `line:N` a line of a modem's log, `sender:N` a row."""
+    is_inferred: bool = False
+    """Whether packets alone suggest it."""
+
+
+class _Procedure(NamedTuple):
+    """A row of PROCEDURES, on the sender's clock."""
+
+    kind: str
+    result: str
+    begin_ns: int
+    end_ns: int
+    """As the begin, if the log has no end."""
+    text: str
+    is_suspended: bool
+    frames: tuple[str, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        return self.result == ProcedureResult.COMPLETE.value
+
+
+class _Chain(NamedTuple):
+    """A promotion: from the first request of an idle phone until data can flow."""
+
+    begin_ns: int | None
+    """None if only its end is known."""
+    end_ns: int
+    late_ns: int
+    """By how much earlier data may have flowed."""
+    what: str
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PhoneSignalling:
+    """What a phone and its network did in and around a transfer, on the clock of the transfer's sender."""
+
+    host: str
+    procedures: tuple[_Procedure, ...]
+    chains: tuple[_Chain, ...]
+    idle_ns: Times
+    """When the phone became idle or inactive after a connection: the network released it."""
+    error_ns: int
+    """Error of the clocks against each other."""
+
+
+def signalling_of(transfer: Transfer) -> PhoneSignalling | None:
+    """Return the signalling of the phone that carried a transfer; None without a log that can be used."""
+    recording = transfer.recording
+    every = [each for layer in ("radio", "signalling") for each in recording.logs(layer)]
+    logs = [each for each in every if SIGNALLING.name in each[1] or RADIO.name in each[1]]
+    own = [each for each in logs if each[0].host in transfer.hosts] or logs
+    if recording.phone is not None and transfer.radio_context is not None:
+        paths = {path for phone in transfer.radio_context.phones for path in phone.paths}
+        own = [each for each in logs if each[0].path in paths]
+    if not own or len({log.host for log, _ in own}) > 1:
+        return None
+    host = own[0][0].host
+    window_ns = np.array([transfer.begin_ns - _AROUND_NS, transfer.end_ns + _AROUND_NS])
+    (first_ns, last_ns), _ = _placed(transfer, host, window_ns, back=True)
+    read = [
+        {name: table.within(int(first_ns), int(last_ns)) if name in _CUT else table for name, table in tables.items()}
+        for _, tables in own
+    ]
+    by_log = [_of_messages(transfer, host, tables) for tables in read if SIGNALLING.name in tables]
+    if not any(each.procedures for each in by_log):
+        by_log = [_of_states(transfer, host, tables) for tables in read]
+    known = max(by_log, key=lambda each: (len(each.chains), len(each.procedures)), default=None)
+    return known if known is not None and known.error_ns <= _MOST_ERROR_NS else None
+
+
+_CUT = (SIGNALLING.name, RADIO.name)
+
+
+def _placed(transfer: Transfer, host: str, time_ns: Times, *, back: bool = False) -> tuple[Times, int]:
+    """Return times of the phone on the sender's clock, or `back`, with the error of the conversion in ns."""
+    clocks = transfer.recording.clocks
+    if clocks is None or host == transfer.at_sender.host:
+        return time_ns, 0
+    points = {capture.point.name for capture in transfer.recording.captures}
+    source = clocks.of_point(host) if host in points else Clock(host)
+    target = clocks.of_point(transfer.at_sender.host)
+    if source == target:
+        return time_ns, 0
+    placed = clocks.place(time_ns, *((target, source) if back else (source, target)))
+    if (placed.status == PlacementStatus.UNPLACED).any() or not np.isfinite(placed.bound_ns).all():
+        return time_ns, _UNRELATED_NS
+    return placed.time_ns, int(placed.bound_ns.max(initial=0))
+
+
+def _columns_on(transfer: Transfer, host: str, table: Table, *names: str) -> tuple[list[Times], int]:
+    """Return columns of times on the sender's clock, NA as they are, and the error in ns."""
+    columns, error_ns = [], 0
+    for name in names:
+        raw, known = table[name], table[name] != NOT_A_TIME
+        there, bound_ns = _placed(transfer, host, raw[known])
+        column = raw.copy()
+        column[known] = there
+        columns.append(column)
+        error_ns = max(error_ns, bound_ns)
+    return columns, error_ns
+
+
+def _most_used(card: Array) -> Mask:
+    """Return the rows of the card with most of them; those without a number belong to it."""
+    numbers, many = np.unique(card[card != NA], return_counts=True)
+    return np.asarray(card == NA) if not len(numbers) else np.isin(card, (NA, numbers[many.argmax()]))
+
+
+def _of_messages(transfer: Transfer, host: str, tables: dict[str, Table]) -> PhoneSignalling:
+    table = procedures_of(tables)
+    table = table.take(_most_used(table["card"]))
+    (begin, end), error_ns = _columns_on(transfer, host, table, "begin_ns", "end_ns")
+    rows = [
+        _Procedure(
+            row["kind"], row["result"], first, max(last, first), _text_of(row["cause"], row["cause_number"]),
+            row["purpose"] == "suspend", tuple(f"message:{frame}" for frame in row["frames"].split()),
+        )
+        for row, first, last in zip(table.rows(), begin.tolist(), end.tolist(), strict=True)
+        if first != NOT_A_TIME
+    ]  # fmt: skip
+    rows.sort(key=lambda row: row.begin_ns)
+    late_ns = int(np.median(table["error_ns"])) if len(table) else 0
+    idle = _idle_of(transfer, host, states_of(tables))
+    return PhoneSignalling(host, tuple(rows), tuple(_chains(rows)), idle, error_ns + max(late_ns, 0))
+
+
+def _text_of(cause: str, number: int | None) -> str:
+    return cause if number is None else f"{number}: {cause}" if cause else str(number)
+
+
+_PROMOTES = ("RRC set-up", "resume")
+_BEARERS = "service request"
+
+
+def _chains(procedures: Sequence[_Procedure]) -> Iterator[_Chain]:
+    """Yield the promotions: requests that overlap, or that repeat one without an answer, with a complete set-up."""
+    group: list[_Procedure] = []
+    until_ns = 0
+    for each in procedures:
+        if each.kind not in (*_PROMOTES, _BEARERS) or each.result == ProcedureResult.CUT.value:
+            continue
+        if group and each.begin_ns > until_ns:
+            yield from _chain(group)
+            group = []
+        is_open = each.end_ns == each.begin_ns
+        ends_ns = each.begin_ns + _REPEATS_NS if is_open else each.end_ns
+        until_ns = max(until_ns if group else 0, ends_ns)
+        group.append(each)
+    if group:
+        yield from _chain(group)
+
+
+def _chain(group: list[_Procedure]) -> Iterator[_Chain]:
+    complete = [each for each in group if each.is_complete]
+    kinds = dict.fromkeys(each.kind for each in complete)
+    if not any(kind in _PROMOTES for kind in kinds):
+        return
+    end_ns = max(each.end_ns for each in complete)
+    frames = tuple(dict.fromkeys(frame for each in group for frame in each.frames))
+    yield _Chain(group[0].begin_ns, end_ns, 0, " and ".join(kinds), frames)
+
+
+def _idle_of(transfer: Transfer, host: str, states: Table) -> Times:
+    """Return when the phone became idle or inactive after a connection, ns."""
+    rrc = states.take((states["machine"] == "RRC") & np.isin(states["state"], ("idle", "inactive", "connected")))
+    rrc = rrc.take(_most_used(rrc["card"]))
+    (begin,), _ = _columns_on(transfer, host, rrc, "begin_ns")
+    was_connected = np.append(False, rrc["state"][:-1] == "connected")
+    is_known = (rrc["error_ns"] != NOT_A_TIME) & (rrc["error_ns"] <= NS_PER_S)
+    is_known |= rrc["source"] == "+CSCON"  # sent by itself
+    return np.asarray(begin[was_connected & (rrc["state"] != "connected") & is_known])
+
+
+def _of_states(transfer: Transfer, host: str, tables: dict[str, Table]) -> PhoneSignalling:
+    """Return promotions as the states of RRC show them: a connection after an idle phone."""
+    states = states_of(tables)
+    rrc = states.take(states["machine"] == "RRC")
+    sources, many = np.unique(rrc["source"], return_counts=True)
+    best = "+CSCON" if "+CSCON" in sources else sources[many.argmax()] if len(sources) else ""
+    rrc = rrc.take((rrc["source"] == best) & _most_used(rrc["card"]))
+    (begin,), error_ns = _columns_on(transfer, host, rrc, "begin_ns")
+    chains = []
+    for row in np.flatnonzero((rrc["state"][1:] == "connected") & np.isin(rrc["state"][:-1], ("idle", "inactive"))) + 1:
+        asked_ns = int(rrc["error_ns"][row])
+        late_ns = _LATE_NS if asked_ns == NOT_A_TIME else _LATE_NS + asked_ns
+        lines = tuple(f"line:{line}" for line in (rrc["begin_frame"][row - 1], rrc["begin_frame"][row]) if line != NA)
+        chains.append(_Chain(None, int(begin[row]), late_ns, f"connection ({best})", lines))
+    return PhoneSignalling(host, (), tuple(chains), _idle_of(transfer, host, rrc), error_ns)
+
+
+# --- who waited ---
+
+
+class _Unanswered(NamedTuple):
+    """A time in which one end had sent a packet, and nothing arrived."""
+
+    first_ns: int
+    """The first packet in it that needs an answer."""
+    next_ns: int
+    """The next arrival; the end of the transfer without one."""
+
+
+@dataclass(frozen=True)
+class _Packets:
+    """Packets of a transfer as captured next to the phone, or else at the other end; times on the sender's clock."""
+
+    out_ns: Times
+    """Those that the captured end sent and that need an answer: data, SYN, FIN."""
+    in_ns: Times
+    """Those that arrived there."""
+    end_ns: int
+    floor_ns: int
+    """Least round-trip time; 0 if unknown."""
+
+    def unanswered(self, from_ns: int, to_ns: int) -> _Unanswered | None:
+        """Return the longest time without an arrival that meets an interval and has a packet that waits."""
+        first = int(np.searchsorted(self.in_ns, from_ns, side="right"))
+        last = int(np.searchsorted(self.in_ns, to_ns, side="left"))
+        gaps: list[_Unanswered] = []
+        for place in range(first, last + 1):
+            before_ns = int(self.in_ns[place - 1]) if place else np.iinfo(np.int64).min
+            next_ns = int(self.in_ns[place]) if place < len(self.in_ns) else self.end_ns
+            at = int(np.searchsorted(self.out_ns, before_ns, side="left"))
+            if at < len(self.out_ns) and self.out_ns[at] < next_ns:
+                gaps.append(_Unanswered(int(self.out_ns[at]), next_ns))
+        return max(gaps, key=lambda each: each.next_ns - each.first_ns, default=None)
+
+
+def _packets(limited: Limited, *, is_receivers: bool) -> _Packets:
+    """Return the packets next to an end, the receiver of the data or its sender; else those at the other end."""
+    transfer = limited.transfer
+    table, time_ns = transfer.sender, transfer.time_ns
+    sends_reverse = transfer.reverse != is_receivers
+    if is_receivers and transfer.receiver is not None:
+        table, time_ns = transfer.receiver, transfer.came_ns
+    elif is_receivers == (transfer.vantage is Vantage.NEAR_SENDER):
+        sends_reverse = not sends_reverse  # captured at the other end, whose data wait as well
+    is_out = table["reverse"] == sends_reverse
+    needs_answer = (table["end_bytes"] > table["seq_bytes"]) | (table["flags"] & np.uint16(Flag.SYN | Flag.FIN) != 0)
+    end_ns = int(limited.cells.end[-1]) if len(limited.cells.end) else transfer.end_ns
+    floor_ns = 0 if limited.seen is None else int(limited.seen.floor_ns)
+    return _Packets(np.sort(time_ns[is_out & needs_answer]), np.sort(time_ns[~is_out]), end_ns, floor_ns)
+
+
+def _is_at_receiver(transfer: Transfer, host: str) -> bool:
+    """Return whether a phone received the data: by its host, else by the place of the only capture."""
+    if host in transfer.hosts:
+        return host == transfer.hosts[1]
+    return transfer.vantage is Vantage.NEAR_RECEIVER
+
+
+def waits_of(limited: Limited, signalling: PhoneSignalling, *, shift_ns: int = 0) -> list[SignallingWait]:
+    """Return what data of a connection waited for, in order of time; waits do not overlap.
+
+    Parameters
+    ----------
+    limited : Limited
+    signalling : PhoneSignalling
+        Of the phone that carried it.
+    shift_ns : int
+        To be added to the times of the connection for those of the signalling.
+    """
+    own = _Waits(limited, signalling, shift_ns)
+    by_cause = {
+        RadioCause.REJECTED: own.rejected,
+        RadioCause.RADIO_LINK_FAILURE: own.failures,
+        RadioCause.RELEASE: own.releases,
+        RadioCause.SECONDARY_LEG: own.legs,
+        RadioCause.PROMOTION: own.promotions,
+    }
+    taken, waits = Spans.none(), list[SignallingWait]()
+    for cause in OF_SIGNALLING:
+        for each in by_cause[cause]():
+            edges = np.array([each.begin_ns]), np.array([each.end_ns])
+            free = Spans.of(*edges).without(taken)
+            if not len(free.begin) or free.total_ns < _SHORTEST_NS:
+                continue
+            longest = int(free.length_ns.argmax())
+            begin_ns, end_ns = int(free.begin[longest]), int(free.end[longest])
+            waits.append(each._replace(begin_ns=begin_ns - shift_ns, end_ns=end_ns - shift_ns))
+            taken = taken.union(Spans.of(*edges))
+    return sorted(waits, key=lambda each: each.begin_ns)
+
+
+_ACCESS = (
+    "RRC set-up", "resume", "attach", "registration", "service request", "tracking area update", "routing area update",
+)  # fmt: skip
+_SESSIONS = ("PDN connection", "PDU session", "PDP context")
+_LEGS = tuple(
+    kind.value
+    for kind in (HandoverKind.SECONDARY_ADDED, HandoverKind.SECONDARY_CHANGED, HandoverKind.SECONDARY_RELEASED)
+)
+
+
+class _Waits:
+    """The waits of one connection by cause, on the clock of the signalling; they may overlap."""
+
+    def __init__(self, limited: Limited, signalling: PhoneSignalling, shift_ns: int) -> None:
+        self._signalling = signalling
+        packets = _packets(limited, is_receivers=_is_at_receiver(limited.transfer, signalling.host))
+        self._packets = _Packets(
+            packets.out_ns + shift_ns, packets.in_ns + shift_ns, packets.end_ns + shift_ns, packets.floor_ns
+        )
+        self._error_ns = signalling.error_ns
+        is_stop = np.isin(limited.cells.limit, STOPS)
+        self._stops = Spans.of(limited.cells.begin[is_stop] + shift_ns, limited.cells.end[is_stop] + shift_ns)
+
+    def promotions(self) -> Iterator[SignallingWait]:
+        for chain in self._signalling.chains:
+            unanswered = self._packets.unanswered(chain.end_ns - chain.late_ns - self._error_ns, chain.end_ns)
+            if unanswered is None or unanswered.first_ns >= chain.end_ns:
+                continue
+            longest_ns = _REACTS_NS + self._error_ns if chain.begin_ns is not None else _LONGEST_NS
+            first_ns = chain.end_ns if chain.begin_ns is None else chain.begin_ns
+            if unanswered.first_ns < first_ns - longest_ns:
+                if chain.begin_ns is None:
+                    continue
+                unanswered = unanswered._replace(first_ns=chain.begin_ns)  # another reason held it back before
+            end_ns = min(chain.end_ns, unanswered.next_ns)
+            if chain.late_ns:
+                end_ns = max(min(end_ns, unanswered.next_ns - self._packets.floor_ns), end_ns - chain.late_ns)
+            if end_ns - unanswered.first_ns >= _SHORTEST_NS:
+                yield SignallingWait(
+                    RadioCause.PROMOTION, unanswered.first_ns, end_ns, chain.what, evidence=chain.evidence
+                )
+
+    def rejected(self) -> Iterator[SignallingWait]:
+        for each in self._signalling.procedures:
+            if each.result != ProcedureResult.REJECTED.value or each.kind not in (*_ACCESS, *_SESSIONS):
+                continue
+            unanswered = self._packets.unanswered(each.end_ns, each.end_ns + 1)
+            if unanswered is None or unanswered.first_ns > each.end_ns + self._error_ns:
+                continue
+            until_ns = self._until(each.end_ns, unanswered)
+            if each.kind in _SESSIONS and until_ns - each.end_ns < NS_PER_S:
+                continue  # the session of another service, such as of calls
+            begin_ns = max(unanswered.first_ns, each.begin_ns - _REACTS_NS - self._error_ns)
+            yield SignallingWait(RadioCause.REJECTED, begin_ns, until_ns, each.kind, each.text, each.frames)
+
+    def failures(self) -> Iterator[SignallingWait]:
+        failed = (ProcedureResult.FAILED.value, ProcedureResult.RE_ESTABLISHED.value)
+        for each in self._signalling.procedures:
+            is_failure = each.kind == HandoverKind.RE_ESTABLISHMENT.value
+            if is_failure or (each.kind == HandoverKind.HANDOVER.value and each.result in failed):
+                yield from self._around(RadioCause.RADIO_LINK_FAILURE, each, _FAILING_NS)
+
+    def releases(self) -> Iterator[SignallingWait]:
+        redirections = {
+            each.begin_ns for each in self._signalling.procedures if each.kind == HandoverKind.REDIRECTION.value
+        }
+        for each in self._signalling.procedures:
+            if each.kind != "release" or each.begin_ns in redirections:
+                continue
+            unanswered = self._packets.unanswered(each.begin_ns, each.begin_ns + 1)
+            if unanswered is not None and unanswered.first_ns < each.begin_ns - _SHORTEST_NS - self._error_ns:
+                until_ns = self._until(each.begin_ns, unanswered)
+                yield SignallingWait(RadioCause.RELEASE, each.begin_ns, until_ns, each.kind, each.text, each.frames)
+
+    def legs(self) -> Iterator[SignallingWait]:
+        for each in self._signalling.procedures:
+            if each.kind in _LEGS:
+                what = f"{each.kind}, {each.result}" if not each.is_complete else each.kind
+                yield from self._around(RadioCause.SECONDARY_LEG, each._replace(kind=what), _SHORTEST_NS)
+
+    def _until(self, from_ns: int, unanswered: _Unanswered) -> int:
+        """Return when the next promotion, or another request of the phone, succeeded; else the next arrival."""
+        ends = [chain.end_ns for chain in self._signalling.chains if chain.end_ns > from_ns]
+        ends += [
+            each.end_ns
+            for each in self._signalling.procedures
+            if each.kind in (*_ACCESS, *_SESSIONS) and each.is_complete and each.begin_ns > from_ns
+        ]
+        inside = [end_ns for end_ns in ends if end_ns < unanswered.next_ns]
+        return max(inside, default=unanswered.next_ns)
+
+    def _around(self, cause: RadioCause, each: _Procedure, before_ns: int) -> Iterator[SignallingWait]:
+        """Yield the stop that a procedure explains: it began shortly before, or in it, and lasted no longer than that.
+
+        Without a stop it is the time in which a packet of the phone waited.
+        """
+        error_ns, stops = self._error_ns, self._stops
+        near = (stops.end >= each.begin_ns - error_ns) & (stops.begin <= each.end_ns + _LEG_NS + error_ns)
+        near &= stops.begin >= each.begin_ns - before_ns - error_ns
+        near &= stops.end <= stops.begin + 2 * np.maximum(each.end_ns - stops.begin, 0) + _TIMEOUT_NS + error_ns
+        spans = stops.where(near)
+        if len(spans.begin):
+            begin_ns, end_ns = int(spans.begin[0]), int(spans.end[-1])
+            yield SignallingWait(cause, begin_ns, end_ns, each.kind, each.text, each.frames)
+            return
+        unanswered = self._packets.unanswered(each.begin_ns - before_ns, each.end_ns)
+        if cause is RadioCause.SECONDARY_LEG or unanswered is None or unanswered.next_ns < each.end_ns - error_ns:
+            return
+        begin_ns = max(unanswered.first_ns, each.begin_ns - before_ns - error_ns)
+        end_ns = min(self._until(each.begin_ns, unanswered), max(each.end_ns, begin_ns) + _TIMEOUT_NS)
+        if end_ns - begin_ns >= _SHORTEST_NS:
+            yield SignallingWait(cause, begin_ns, end_ns, each.kind, each.text, each.frames)
+
+
+# --- the inactivity timer ---
+
+
+class InactivityTimer(NamedTuple):
+    """The network's inactivity timer, estimated from the times between the last packet and the release, s."""
+
+    seconds: float
+    low_s: float
+    high_s: float
+    releases: int
+
+    def __str__(self) -> str:
+        seconds = f"{self.seconds:.1f} s"
+        return seconds if self.releases == 1 else f"{seconds} ({self.low_s:.1f} to {self.high_s:.1f} s)"
+
+
+_ALIKE = 0.15
+"""Releases within this share of a typical one were of the timer; others had another reason, or traffic before them that
+was not captured. Not measured."""
+_SHORTEST_TIMER_NS = NS_PER_S
+"""Shortest inactivity timer that is looked for, ns: networks use some 2 to 60 s."""
+
+
+def inactivity_timer(transfer: Transfer, signalling: PhoneSignalling | None) -> InactivityTimer | None:
+    """Return the estimate from the releases of a phone and its captured packets; None without a release."""
+    if signalling is None or not len(signalling.idle_ns):
+        return None
+    capture = _nearest(transfer, signalling.host)
+    times = capture.tables.segments["time_ns"]
+    packets, _ = _placed(transfer, capture.point.name, np.sort(times[times != NOT_A_TIME]))
+    last = np.searchsorted(packets, signalling.idle_ns) - 1
+    idle_ns = signalling.idle_ns[last >= 0]
+    gaps_ns = np.sort(idle_ns - packets[last[last >= 0]])
+    gaps_ns = gaps_ns[gaps_ns >= _SHORTEST_TIMER_NS]
+    if not len(gaps_ns):
+        return None
+    near = [gaps_ns[np.abs(gaps_ns - each) <= _ALIKE * each] for each in gaps_ns]
+    most = max(near, key=len)
+    seconds = most / NS_PER_S
+    return InactivityTimer(float(np.median(seconds)), float(seconds[0]), float(seconds[-1]), len(seconds))
+
+
+def _nearest(transfer: Transfer, host: str) -> Capture:
+    places = [transfer.at_sender, *([] if transfer.at_receiver is None else [transfer.at_receiver])]
+    if host == transfer.hosts[1] and len(places) > 1:
+        return places[1].capture
+    return places[0].capture
+
+
+# --- packets alone ---
+
+_IDLE_NS = NS_PER_S
+"""Shortest idle time after which a phone may have become idle, ns: shorter than the timers of networks."""
+_MIN_DELAY_NS = 100 * NS_PER_MS
+"""A promotion delays the first answer by at least this much, ns: LTE needs 0.1 to 0.5 s from idle. Not measured."""
+_MIN_WAITS = 3
+"""So many first packets must wait, and so many others must not. Not measured."""
+_FEW = 0.1
+"""Maximum share of longer idle times without a wait, and of shorter ones with one. Not measured."""
+_SPREAD = 4.0
+"""Maximum ratio of the longest to the shortest wait, but for tenths at both ends. Not measured."""
+
+
+def promotions_of_packets(limited: Limited) -> list[SignallingWait]:
+    """Return the promotions that packets alone suggest; the cause is not proved.
+
+    The first packet after an idle time waits for its answer, all others do not, and one length of idle time divides
+    those before which the radio slept from the others: its inactivity timer.
+    """
+    transfer = limited.transfer
+    is_receivers = transfer.reverse  # of data of the responder, the initiator is the receiver
+    is_there = transfer.receiver is not None or (transfer.vantage is Vantage.NEAR_RECEIVER) == is_receivers
+    if not is_there or transfer.vantage in (Vantage.UNKNOWN, Vantage.BETWEEN) or transfer.clock_steps:
+        return []
+    packets = _packets(limited, is_receivers=is_receivers)
+    every = np.sort(np.concatenate([packets.out_ns, packets.in_ns]))
+    out_ns, next_row = packets.out_ns, np.searchsorted(packets.in_ns, packets.out_ns, side="right")
+    before = np.searchsorted(every, out_ns) - 1
+    is_known = (before >= 0) & (next_row < len(packets.in_ns))
+    out_ns, next_row, before = out_ns[is_known], next_row[is_known], before[is_known]
+    is_after_answer = np.isin(every[before], packets.in_ns)
+    out_ns, next_row, before = out_ns[is_after_answer], next_row[is_after_answer], before[is_after_answer]
+    if len(out_ns) < 2 * _MIN_WAITS:
+        return []
+    idle_ns, answer_ns = out_ns - every[before], packets.in_ns[next_row] - out_ns
+    typical_ns = float(np.median(answer_ns[idle_ns < _IDLE_NS])) if (idle_ns < _IDLE_NS).any() else float("nan")
+    waited = answer_ns >= max(2 * typical_ns, typical_ns + _MIN_DELAY_NS)  # False where nothing is usual
+    slept = waited & (idle_ns >= _IDLE_NS)
+    if int(slept.sum()) < _MIN_WAITS or np.isnan(typical_ns):
+        return []
+    timer_ns = int(idle_ns[slept].min())
+    longer = idle_ns >= timer_ns
+    low, high = np.quantile(answer_ns[slept], [0.1, 0.9])
+    is_divided = waited[longer].mean() >= 1 - _FEW and waited[~longer].mean() <= _FEW
+    if not is_divided or int((~longer).sum()) < _MIN_WAITS or high > _SPREAD * low:
+        return []
+    rows = np.searchsorted(transfer.time_ns, out_ns[slept])
+    return [
+        SignallingWait(
+            RadioCause.PROMOTION, begin, int(end - typical_ns), "", evidence=(f"sender:{row}",), is_inferred=True
+        )
+        for begin, end, row in zip(
+            out_ns[slept].tolist(), packets.in_ns[next_row[slept]].tolist(),
+            np.minimum(rows, len(transfer.time_ns) - 1).tolist(), strict=True,
+        )
+    ]  # fmt: skip
