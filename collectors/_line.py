@@ -235,10 +235,10 @@ class CommandPort:
         """Yield answers until a time, and pass unsolicited lines to `on_unsolicited`."""
         while self._stop.wait(until_ns, readable=[self.port.fileno()]):
             data = self.port.read()
-            for event in self._conversation.receive(data, time.monotonic_ns()):
-                if isinstance(event, Unsolicited):
+            events = self._conversation.receive(data, time.monotonic_ns())
+            for event in events:
+                if isinstance(event, Unsolicited):  # before the answer is taken: nobody looks behind it
                     self._on_unsolicited(event)
-                else:
-                    yield event
+            yield from (event for event in events if not isinstance(event, Unsolicited))
             if time.monotonic_ns() >= until_ns:
                 return

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import multitracer
-from multitracer.diagnosis.rules import RULES
 from docs.programs.reflow import WIDTH
+from multitracer.diagnosis.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

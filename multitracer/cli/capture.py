@@ -127,6 +127,11 @@ if TYPE_CHECKING:
     help="With --rehearse: random seed of the simulated drive; 0 selects a drive without incidents. "
          "Default: 1.",
 )  # fmt: skip
+@click.option(
+    "--traffic", type=click.Choice(["download", "requests", "idle"]),
+    help="With --rehearse: a download (the default), or requests with pauses; with `idle` the phone loses "
+         "its connection in long pauses, and the next request waits for its promotion.",
+)  # fmt: skip
 @click.option("--plain", is_flag=True, help="Print one line per second instead of the live view.")
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND …]")
 @common_options
@@ -173,17 +178,20 @@ def _rehearsal(
     if not chosen["rehearse"]:
         if chosen["seed"] is not None:
             raise InputError("--seed needs --rehearse; add --rehearse, or omit --seed")
+        if chosen["traffic"] is not None:
+            raise InputError("--traffic needs --rehearse; add --rehearse, or omit --traffic")
         yield {}, (), None
         return
     from multitracer.cli._messages import warn
-    from multitracer.lab.rehearsal.session import DOWNLOAD, TRAFFIC, drawn_drive, rehearsal
+    from multitracer.lab.rehearsal.session import TRAFFIC, drawn_drive, rehearsal
 
     drive = drawn_drive(
         seed=chosen["seed"], has_command=has_command,
         interface=chosen["interface"], sync_probe=chosen["clap"], warn=warn,
+        traffic=chosen["traffic"] or "download",
     )  # fmt: skip
     with rehearsal(drive) as ports:
-        yield ports, DOWNLOAD if drive else TRAFFIC, drive
+        yield ports, drive.command if drive else TRAFFIC, drive
 
 
 @contextmanager

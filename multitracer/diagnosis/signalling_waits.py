@@ -249,17 +249,33 @@ def _of_states(transfer: Transfer, host: str, tables: dict[str, Table]) -> Phone
     """Return promotions as the states of RRC show them: a connection after an idle phone."""
     states = states_of(tables)
     rrc = states.take(states["machine"] == "RRC")
-    sources, many = np.unique(rrc["source"], return_counts=True)
-    best = "+CSCON" if "+CSCON" in sources else sources[many.argmax()] if len(sources) else ""
-    rrc = rrc.take((rrc["source"] == best) & _most_used(rrc["card"]))
-    (begin,), error_ns = _columns_on(transfer, host, rrc, "begin_ns")
-    chains = []
-    for row in np.flatnonzero((rrc["state"][1:] == "connected") & np.isin(rrc["state"][:-1], ("idle", "inactive"))) + 1:
-        asked_ns = int(rrc["error_ns"][row])
-        late_ns = _LATE_NS if asked_ns == NOT_A_TIME else _LATE_NS + asked_ns
-        lines = tuple(f"line:{line}" for line in (rrc["begin_frame"][row - 1], rrc["begin_frame"][row]) if line != NA)
-        chains.append(_Chain(None, int(begin[row]), late_ns, f"connection ({best})", lines))
-    return PhoneSignalling(host, (), tuple(chains), _idle_of(transfer, host, rrc), error_ns)
+    rrc = rrc.take(_most_used(rrc["card"]))
+    chains, error_ns, idle = list[_Chain](), 0, np.empty(0, np.int64)
+    for source in sorted(np.unique(rrc["source"]).tolist()):  # +CSCON, which comes by itself, before +QENG
+        own = rrc.take(rrc["source"] == source)
+        (begin,), bound_ns = _columns_on(transfer, host, own, "begin_ns")
+        error_ns = max(error_ns, bound_ns)
+        is_promotion = (own["state"][1:] == "connected") & np.isin(own["state"][:-1], ("idle", "inactive"))
+        for row in np.flatnonzero(is_promotion) + 1:
+            chain = _chain_of_states(own, int(row), int(begin[row]))
+            near = (
+                chain.end_ns - chain.late_ns <= each.end_ns and each.end_ns - each.late_ns <= chain.end_ns
+                for each in chains
+            )
+            chains += [] if source != _BEST and any(near) else [chain]
+        idle = idle if len(idle) else _idle_of(transfer, host, own)
+    return PhoneSignalling(host, (), tuple(sorted(chains, key=lambda each: each.end_ns)), idle, error_ns)
+
+
+_BEST = "+CSCON"
+
+
+def _chain_of_states(rrc: Table, row: int, end_ns: int) -> _Chain:
+    asked_ns = int(rrc["error_ns"][row])
+    late_ns = _LATE_NS if asked_ns == NOT_A_TIME else _LATE_NS + asked_ns
+    lines = (rrc["begin_frame"][row - 1], rrc["begin_frame"][row])
+    evidence = tuple(f"line:{line}" for line in lines if line != NA)
+    return _Chain(None, end_ns, late_ns, f"connected by {rrc['source'][row]}", evidence)
 
 
 # --- who waited ---

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from multitracer.analysis.signalling.messages import MessageRun, SignallingMessage
-    from multitracer.tables import Table
+    from multitracer.tables import Numbers, Table
 
 _UNKNOWN = ""
 
@@ -364,6 +364,8 @@ _STAT_UNKNOWN = 4
 """Value of <stat> without coverage or knowledge (TS 27.007, 7.2)."""
 _CONNECTIONS = {"NOCONN": "idle", "IDLE": "idle", "CONNECT": "connected", "CONNECTED": "connected"}
 """States of RRC by the words of +QENG and +CSCON."""
+_BY_ITSELF = "+CSCON"
+"""Source that modems report when it changes, and that no profile asks for."""
 _SOURCES = (*_MACHINES, "+QENG", "+CSCON", "mServiceState")
 _SERVICES = {
     "IN_SERVICE": "registered", "OUT_OF_SERVICE": "deregistered", "EMERGENCY_ONLY": "deregistered",
@@ -387,6 +389,8 @@ class _Statement(NamedTuple):
     rat: str
     by_itself: bool
     """Whether nobody asked."""
+    within_ns: int | None = None
+    """Duration of the answer to another command in which it came by itself; None if it came in none."""
 
 
 def _reported(tables: Mapping[str, Table]) -> list[dict[str, object]]:
@@ -407,7 +411,8 @@ def _of_radio(radio: Table | None) -> Iterator[_Statement]:
     names = ("source", "state", "registration", "modem", "time_ns", "line", "rat")
     columns = [radio[name][rows].tolist() for name in names]
     alone = ((radio["asked_ns"] == radio["answered_ns"]) & ~radio.missing("asked_ns"))[rows].tolist()
-    for source, word, stat, card, time_ns, line, rat, by_itself in zip(*columns, alone, strict=True):
+    within = _within_other_answers(radio)[rows].tolist()
+    for source, word, stat, card, time_ns, line, rat, by_itself, within_ns in zip(*columns, alone, within, strict=True):
         machine, state, words = "registration", _SERVICES.get(word, ""), word
         if source in _MACHINES:
             state = "registered" if stat in _STAT_REGISTERED else "deregistered" if stat in _STAT_NOT_REGISTERED else ""
@@ -415,7 +420,20 @@ def _of_radio(radio: Table | None) -> Iterator[_Statement]:
         elif source != "mServiceState":
             machine, state, words = "RRC", _CONNECTIONS.get(word, ""), f"{source}: {word}"
         if state or stat == _STAT_UNKNOWN:
-            yield _Statement(machine, source, card, time_ns, line, state, words, rat, by_itself)
+            inside = None if within_ns == NA else within_ns
+            yield _Statement(machine, source, card, time_ns, line, state, words, rat, by_itself, inside)
+
+
+def _within_other_answers(radio: Table) -> Numbers:
+    """Return for each row that a modem said by itself in the answer to another command how long that took, ns; or NA.
+
+    Such an answer has readings of its own command in the same line of the log. Only +CSCON is never asked.
+    """
+    lines = radio["line"]
+    others = np.unique(lines[radio["source"] != _BY_ITSELF])
+    took = np.where(radio.missing("asked_ns"), NA, radio["answered_ns"] - radio["asked_ns"])
+    is_inside = (radio["source"] == _BY_ITSELF) & np.isin(lines, others) & (took > 0)
+    return np.where(is_inside, took, NA)
 
 
 def _of_events(events: Table | None) -> Iterator[_Statement]:
@@ -449,6 +467,8 @@ def _rows(chain: list[_Statement], gaps_ns: list[int]) -> Iterator[dict[str, obj
             }  # fmt: skip
         if statement is not None:
             begin, error_ns = statement, None if is_gap or statement.by_itself else statement.time_ns - last.time_ns
+            if statement.within_ns is not None and not is_gap:
+                error_ns = statement.within_ns
 
 
 def states_of(tables: Mapping[str, Table]) -> Table:

@@ -14,6 +14,7 @@ A script is a TOML file with the same events as `[[event]]`, each with `at_s`. T
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -92,7 +93,7 @@ def standard(command: str, values: Values) -> list[str] | None:
         return [_registration(command[2:-1], values)]
     if command == "AT+COPS?":
         return ['+COPS: 0,0,"Rehearsal",7'] if "cell_id" in values else ["+COPS: 0"]
-    return [] if command in ("AT+CREG=2", "AT+CGREG=2", "AT+CEREG=2") else None
+    return [] if command in ("AT+CREG=2", "AT+CGREG=2", "AT+CEREG=2", "AT+CSCON=1") else None
 
 
 def quectel(command: str, values: Values) -> list[str] | None:
@@ -105,7 +106,8 @@ def quectel(command: str, values: Values) -> list[str] | None:
         levels = ",".join(_complete(values, f"{n}") for n in ("rsrp_dbm", "rsrq_db", "rssi_dbm", "sinr_db"))
         network = f"{_PLMN[0]},{_PLMN[1]}"
         where = f"{network},{cell},{pci},{channel},3,5,5,{area}"
-        return [f'+QENG: "servingcell","NOCONN","LTE","FDD",{where},{levels},9,-,20']
+        state = values.get("connection", "NOCONN")
+        return [f'+QENG: "servingcell","{state}","LTE","FDD",{where},{levels},9,-,20']
     if command == "AT+QCSQ":
         if "rsrp_dbm" not in values:
             return ['+QCSQ: "NOSERVICE"']
@@ -365,11 +367,29 @@ class FakeModem:
             self._to_say.append((self._free_ns, chunk))
 
 
+class JourneyAndSet:
+    """The radio values of a journey, and over them those that events set."""
+
+    def __init__(self, journey: Journey, over: SetValues) -> None:
+        self._journey, self._over = journey, over
+
+    def values(self, elapsed_s: float) -> Mapping[str, object]:
+        """Return the radio values after some seconds, by column of RADIO."""
+        return {**self._journey.values(elapsed_s), **self._over.values(elapsed_s)}
+
+
 class RehearsedModem:
     """A simulated modem with its port; it executes events for the modem and for the port."""
 
     def __init__(
-        self, modem: FakeModem, values: SetValues, link: Path, stop: Stop, *, zero_ns: int | None = None
+        self,
+        modem: FakeModem,
+        values: SetValues,
+        link: Path,
+        stop: Stop,
+        *,
+        zero_ns: int | None = None,
+        states: Path | None = None,
     ) -> None:
         self._modem = modem
         self._values = values
@@ -378,6 +398,7 @@ class RehearsedModem:
         self._terminal: Terminal | None = Terminal(link)
         self._began_ns = time.monotonic_ns() if zero_ns is None else zero_ns
         self._control = b""
+        self._states, self._pipe = states, None if states is None else _opened_pipe(states)
 
     def run(self, events: list[Document], *, control: bool) -> None:
         """Answer commands until `stop` returns true, or until the end of standard input."""
@@ -398,6 +419,10 @@ class RehearsedModem:
         if self._terminal is not None:
             self._terminal.unplug()
             self._terminal = None
+        if self._states is not None and self._pipe is not None:
+            self._states.unlink(missing_ok=True)
+            os.close(self._pipe)
+            self._pipe = None
 
     def happen(self, event: Document) -> None:
         """Execute an event."""
@@ -427,9 +452,19 @@ class RehearsedModem:
         if events:
             due.append(self._began_ns + round(float(events[0].get("at_s", 0)) * NS_PER_S))
         sources = [self._terminal.fileno()] if self._terminal is not None else []
+        if self._pipe is not None:
+            return self._stop.wait(min(due), readable=[*sources, self._pipe]) and self._take_states(self._pipe)
         if not control:
             return self._stop.wait(min(due), readable=sources)
         return self._stop.wait(min(due), readable=[*sources, _STANDARD_INPUT]) and self._take_control()
+
+    def _take_states(self, pipe: int) -> bool:
+        """Execute the events in the pipe, which the path of a rehearsal writes; return True."""
+        with contextlib.suppress(BlockingIOError):
+            *lines, self._control = (self._control + os.read(pipe, 1 << 16)).split(b"\n")
+            for line in lines:
+                self.happen(json.loads(line))
+        return True
 
     def _take_control(self) -> bool:
         """Execute the events that standard input contains; return False at its end."""
@@ -443,6 +478,12 @@ class RehearsedModem:
             self.happen(json.loads(line))
             say_back(did=json.loads(line))
         return bool(control)
+
+
+def _opened_pipe(path: Path) -> int:
+    """Make a named pipe and return its descriptor; open for writing, too, or it would be readable without a writer."""
+    os.mkfifo(path, 0o600)
+    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _events(path: Path | None) -> list[Document]:
@@ -475,6 +516,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     options.add_argument(
         "--journey", type=int, metavar="SEED", help="use the random drive with this seed instead of the bundled drive"
     )
+    options.add_argument("--states", type=Path, metavar="PIPE", help="make this named pipe, and read events from it")
     options.add_argument(
         "--began", type=int, metavar="NS", help="start of the random drive, CLOCK_MONOTONIC in ns; default now"
     )
@@ -503,7 +545,7 @@ def main(argv: Sequence[str]) -> None:
     events = _events(chosen.script)
     if chosen.journey is not None:
         journey = Journey(chosen.journey)
-        provider = journey
+        provider = JourneyAndSet(journey, values)
         events = sorted([*events, *journey.calls()], key=lambda event: float(event["at_s"]))
     modem = FakeModem(
         chosen.profile,
@@ -514,7 +556,7 @@ def main(argv: Sequence[str]) -> None:
         chatter=chosen.chatter,
     )
     with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop:
-        rehearsal = RehearsedModem(modem, values, chosen.link, stop, zero_ns=chosen.began)
+        rehearsal = RehearsedModem(modem, values, chosen.link, stop, zero_ns=chosen.began, states=chosen.states)
         try:
             rehearsal.run(events, control=chosen.control)
         finally:

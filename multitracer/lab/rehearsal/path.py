@@ -8,7 +8,9 @@ objects, one per line: first that the path is ready, then each packet that the l
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import json
 import os
 import subprocess
 import sys
@@ -22,6 +24,7 @@ from collectors._options import parser, run
 from collectors._stop import PARENT_ENDED, Stop
 from multitracer.errors import CollectorError
 from multitracer.lab.rehearsal._terminal import say_back
+from multitracer.lab.rehearsal.idle import IdleGate
 from multitracer.lab.rehearsal.journey import Journey
 from multitracer.lab.rehearsal.relay import Relay, RelayQueue, open_tun, rate_bps
 from multitracer.lab.rehearsal.server import ADDRESS, PORT
@@ -29,6 +32,8 @@ from multitracer.lab.rehearsal.server import ADDRESS, PORT
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+
+    from multitracer.schemas.schema import Document
 
 PHONE = "10.77.0.2"
 _DEVICES = {"wwan0": (PHONE, ADDRESS), "core0": (ADDRESS, PHONE)}
@@ -54,10 +59,11 @@ def main(argv: Sequence[str]) -> None:
         ending.callback(lambda: _stop_all(children, _HASTE_S if stop.reason == PARENT_ENDED else _PATIENCE_S))
         journey = Journey(chosen.seed)
         rate = partial(rate_bps, journey)
-        ways = {phone: RelayQueue(rate), core: RelayQueue(rate)}
+        gate = IdleGate(chosen.seed, partial(_state, chosen)) if chosen.idle else None
+        ways = {phone: RelayQueue(rate, gate), core: RelayQueue(rate, gate)}
         say_back(ready=PHONE)
         Relay(
-            ways, lambda due, fds: stop.wait(due, readable=fds),
+            ways, partial(_wait, stop, gate, chosen.began),
             lambda fd, why, packet: _tell(fd == phone, why, packet),
             zero_ns=chosen.began,
         ).run()  # fmt: skip
@@ -67,8 +73,36 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
     options.add_argument("--seed", type=int, required=True, help="random seed of the drive")
     options.add_argument("--began", type=int, required=True, help="start of the drive, CLOCK_MONOTONIC in ns")
+    options.add_argument("--requests", action="store_true", help="the server answers requests")
+    options.add_argument("--idle", action="store_true", help="the phone becomes idle, and packets wait for promotions")
+    options.add_argument("--modem", type=Path, metavar="PIPE", help="with --idle: where the modem reads its state")
     options.add_argument("--fixed", type=Path, metavar="FOLDER", help="folder for the logs of the server side")
     return options.parse_args(argv)
+
+
+def _wait(stop: Stop, gate: IdleGate | None, began_ns: int, due_ns: int, readable: list[int]) -> bool:
+    """Wait for packets, for those in transit, or for the next state of the phone; return False to end."""
+    if gate is not None and gate.next_ns is not None:
+        due_ns = min(due_ns, began_ns + gate.next_ns)
+    goes_on = stop.wait(due_ns, readable=readable)
+    if gate is not None:
+        gate.tick(time.monotonic_ns() - began_ns)
+    return goes_on
+
+
+def _state(chosen: argparse.Namespace, event: Document) -> None:
+    """Write a change of the phone's state for the judge, and say it to the modem."""
+    offset_ns = time.time_ns() - time.monotonic_ns() + chosen.began
+    say_back(**{name: value + offset_ns if isinstance(value, int) else value for name, value in event.items()})
+    if chosen.modem is None:
+        return
+    is_connected = event["rrc"] == "connected"
+    lines: list[Document] = [{"set": {"connection": "CONNECT" if is_connected else "NOCONN"}}]
+    lines.append({"do": "say", "text": f"+CSCON: {int(is_connected)}"})
+    with contextlib.suppress(OSError):  # the modem has ended
+        pipe = os.open(chosen.modem, os.O_WRONLY | os.O_NONBLOCK)
+        os.write(pipe, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        os.close(pipe)
 
 
 def _device(name: str) -> int:
@@ -98,7 +132,7 @@ def _new_namespace() -> None:
 
 def _children(chosen: argparse.Namespace) -> list[subprocess.Popen[bytes]]:
     """Start the server and the collectors beside it; return their processes once the server is ready."""
-    drive = ("--seed", str(chosen.seed), "--began", str(chosen.began))
+    drive = ("--seed", str(chosen.seed), "--began", str(chosen.began), *(("--requests",) if chosen.requests else ()))
     server = _started("multitracer.lab.rehearsal.server", *drive, stdout=subprocess.PIPE)
     children = [server]
     if chosen.fixed is not None:

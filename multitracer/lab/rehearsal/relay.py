@@ -14,6 +14,7 @@ from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from multitracer.lab.rehearsal.idle import IdleGate
     from multitracer.lab.rehearsal.journey import Journey
 
 _TUNSETIFF = 0x4004_54CA
@@ -183,22 +184,28 @@ class RelayQueue(Pipe):
     ----------
     rate_bps : callable
         Returns the rate in bit/s at a number of seconds of the journey.
+    gate : IdleGate, optional
+        Of a phone that becomes idle; both directions share it.
     """
 
-    def __init__(self, rate_bps: Callable[[float], float]) -> None:
+    def __init__(self, rate_bps: Callable[[float], float], gate: IdleGate | None = None) -> None:
         super().__init__()
         self._rate_bps = rate_bps
+        self._gate = gate
 
     def accept(self, packet: bytes, *, now_ns: int) -> str | None:
         """Accept a packet; return None, or the reason for which the packet is dropped."""
         self._leave_queue(now_ns)
         if self._queued_bytes + len(packet) > _QUEUE_BYTES:
             return "queue"
-        sent_ns = self._sent_ns(len(packet) * BITS_PER_BYTE, now_ns)
+        ready_ns = now_ns if self._gate is None else self._gate.ready_ns(now_ns)
+        sent_ns = self._sent_ns(len(packet) * BITS_PER_BYTE, ready_ns)
         self._join_queue(now_ns + _DISCARD_NS if sent_ns is None else sent_ns, len(packet))
         if sent_ns is None:
             return "outage"
         self._free_ns = sent_ns
+        if self._gate is not None:
+            self._gate.used(sent_ns)
         self._flying.append((sent_ns + _DELAY_NS, packet))
         return None
 

@@ -32,7 +32,10 @@ _TICK_NS = 20 * NS_PER_MS
 class RehearsalServer:
     """A server for one client at a time; it closes the connection when the client closes its direction."""
 
-    def __init__(self, listening: socket.socket, stop: Stop, journey: Journey, began_ns: int) -> None:
+    def __init__(
+        self, listening: socket.socket, stop: Stop, journey: Journey, began_ns: int, *, answers: bool = False
+    ) -> None:
+        self._answers = answers
         self._listening = listening
         self._stop = stop
         self._journey = journey
@@ -49,11 +52,22 @@ class RehearsalServer:
     def _serve(self, client: socket.socket) -> None:
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, _UNSENT_BYTES)
+        if self._answers:
+            self._answer(client)
+            return
         while self._stop.wait(time.monotonic_ns() + _TICK_NS, readable=[client.fileno()]):
             with contextlib.suppress(BlockingIOError):
                 if not client.recv(len(_CHUNK)):
                     return
             self._send(client)
+
+    def _answer(self, client: socket.socket) -> None:
+        """Send one write of data for each request."""
+        while self._stop.wait(time.monotonic_ns() + NS_PER_S, readable=[client.fileno()]):
+            with contextlib.suppress(BlockingIOError):
+                if not client.recv(len(_CHUNK)):
+                    return
+                client.send(_CHUNK)
 
     def _send(self, client: socket.socket) -> None:
         event = self._journey.event((time.monotonic_ns() - self._began_ns) / NS_PER_S)
@@ -70,6 +84,7 @@ def main(argv: Sequence[str]) -> None:
     """Run the server until stopped."""
     options = parser(__doc__, traffic=False)
     options.add_argument("--seed", type=int, required=True, help="random seed of the drive")
+    options.add_argument("--requests", action="store_true", help="answer requests, instead of sending all the time")
     options.add_argument("--began", type=int, required=True, help="start of the drive, CLOCK_MONOTONIC in ns")
     chosen = options.parse_args(argv)
     with (
@@ -79,7 +94,7 @@ def main(argv: Sequence[str]) -> None:
         listening.setblocking(False)
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, _CONGESTION_CONTROL)
         say_back(listening=PORT)
-        RehearsalServer(listening, stop, Journey(chosen.seed), chosen.began).run()
+        RehearsalServer(listening, stop, Journey(chosen.seed), chosen.began, answers=chosen.requests).run()
 
 
 if __name__ == "__main__":

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from multitracer.schemas.schema import Document
 
 _DEVICES = ("modem", "gps")
+_STATES = "states"
+"""Name of the pipe through which the path of an idle phone tells its modem what to say."""
 _DEVICE_OPTIONS = ("--own-folder", "--tags")
 """Options of the devices: also after `kill -9` of this process they end at once, and leave no folder."""
 _PREFIX = "multitracer-rehearsal-"
@@ -66,6 +68,9 @@ def rehearsal(drive: RehearsedDrive | None = None) -> Iterator[Document]:
         links = {name: str(ports / name) for name in _DEVICES}
         for name, link in links.items():
             words = () if drive is None else (*drive.options, *(_MODEM if name == "modem" else ()))
+            if drive is not None and drive.has_idle and name == "modem":
+                drive.states = ports / _STATES
+                words += ("--states", str(drive.states))
             module = f"multitracer.lab.rehearsal.{name}"
             stack.callback(stop, _started(module, "--link", link, *_DEVICE_OPTIONS, *words))
         if drive is not None:
@@ -74,7 +79,13 @@ def rehearsal(drive: RehearsedDrive | None = None) -> Iterator[Document]:
 
 
 def drawn_drive(
-    *, seed: int | None, has_command: bool, interface: str | None, sync_probe: str | None, warn: Callable[[str], None]
+    *,
+    seed: int | None,
+    has_command: bool,
+    interface: str | None,
+    sync_probe: str | None,
+    warn: Callable[[str], None],
+    traffic: str = "download",
 ) -> RehearsedDrive | None:
     """Return a random drive for a rehearsal.
 
@@ -84,7 +95,7 @@ def drawn_drive(
     if why:
         warn(f"the rehearsal's traffic uses the loopback interface, not the simulated radio link: {why}")
         return None
-    return RehearsedDrive.now(FIRST_SEED if seed is None else seed)
+    return RehearsedDrive.now(FIRST_SEED if seed is None else seed, traffic)
 
 
 @contextlib.contextmanager
@@ -118,7 +129,7 @@ def _remove_stale(place: Path) -> None:
 
 def _remove(path: Path, descriptor: int) -> None:
     """Remove the ports and the folder; a folder that contains other files remains."""
-    for name in _DEVICES:
+    for name in (*_DEVICES, _STATES):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=descriptor)
     with contextlib.suppress(FileNotFoundError):  # the last device removed it
@@ -132,7 +143,7 @@ def _started(module: str, *options: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=idle, stderr=idle, start_new_session=True)
 
 
-@dataclass(frozen=True)
+@dataclass
 class RehearsedDrive:
     """A random drive, and the time at which it starts."""
 
@@ -140,11 +151,25 @@ class RehearsedDrive:
     began_ns: int
     """Start time on CLOCK_MONOTONIC."""
     began_realtime_ns: int
+    traffic: str = "download"
+    """"download", "requests", or "idle": requests, and the phone becomes idle between them."""
+    states: Path | None = None
+    """The pipe of the modem of an idle phone."""
 
     @classmethod
-    def now(cls, seed: int) -> RehearsedDrive:
+    def now(cls, seed: int, traffic: str = "download") -> RehearsedDrive:
         """Return the random drive of this seed, starting now."""
-        return cls(seed, time.monotonic_ns(), time.time_ns())
+        return cls(seed, time.monotonic_ns(), time.time_ns(), traffic)
+
+    @property
+    def has_idle(self) -> bool:
+        """Whether the phone becomes idle."""
+        return self.traffic == "idle"
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """Command that starts its traffic."""
+        return DOWNLOAD if self.traffic == "download" else (*TRAFFIC, "--requests", str(self.seed))
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -154,13 +179,18 @@ class RehearsedDrive:
     @property
     def path_options(self) -> tuple[str, ...]:
         """Command-line options for the program that simulates the link."""
-        return ("--seed", str(self.seed), "--began", str(self.began_ns))
+        options = ["--seed", str(self.seed), "--began", str(self.began_ns)]
+        options += [] if self.traffic == "download" else ["--requests"]
+        if self.has_idle:
+            options += ["--idle", *(() if self.states is None else ("--modem", str(self.states)))]
+        return tuple(options)
 
     def truth(self, ended_ns: int) -> Document:
         """Return the planted faults that began before `ended_ns` (CLOCK_MONOTONIC), with times and places."""
         journey, ended_s = Journey(self.seed), (ended_ns - self.began_ns) / NS_PER_S
         return {
             "seed": self.seed,
+            "traffic": self.traffic,
             "began_ns": self.began_realtime_ns,
             "ended_ns": self.began_realtime_ns + ended_ns - self.began_ns,
             "speed_mps": journey.speed_mps,

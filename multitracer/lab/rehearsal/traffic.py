@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from collectors._options import parser, run
 from collectors._stop import PARENT_ENDED, Stop
+from multitracer.lab.rehearsal.idle import pauses_s
 from multitracer.lab.rehearsal.server import ADDRESS, PORT
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -25,6 +26,11 @@ _READ_BYTES = 1 << 16
 _CONNECT_S = 3.0
 """Time for the handshake in s; meanwhile the end of the recorder is not noticed."""
 _PATIENCE_S = 5.0
+_REQUEST = bytes(300)
+_ANSWER_BYTES = 2_896
+"""Size of what the server sends for a request: one of its writes."""
+_ANSWERS_S = 30.0
+"""Time for a handshake or an answer, s: a timer that doubled in the longest hole may expire so late."""
 
 
 def _read_all(server: socket.socket) -> None:
@@ -36,12 +42,15 @@ def _read_all(server: socket.socket) -> None:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Transfer data until stopped: 50 kB/s over loopback, or a download with `--server`."""
+    """Transfer data until stopped: 50 kB/s over loopback, a download with `--server`, or requests."""
     options = parser(__doc__)
     options.add_argument("--server", action="store_true", help="download over the simulated path")
+    options.add_argument("--requests", type=int, metavar="SEED", help="with --server: requests with random pauses")
     chosen = options.parse_args(argv)
     with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop:
-        if chosen.server:
+        if chosen.requests is not None:
+            _request(stop, chosen.requests)
+        elif chosen.server:
             _download(stop)
         else:
             _send(stop)
@@ -55,6 +64,30 @@ def _send(stop: Stop) -> None:
             while stop.wait(time.monotonic_ns() + _EVERY_NS):
                 client.sendall(_CHUNK)
         reader.join()
+
+
+def _request(stop: Stop, seed: int) -> None:
+    """Send requests until stopped; every third one over a new connection."""
+    client: socket.socket | None = None
+    with contextlib.ExitStack() as ending:
+        for number, pause_s in enumerate(pauses_s(seed)):
+            if not stop.wait(time.monotonic_ns() + round(pause_s * NS_PER_S)):
+                return
+            if client is None:
+                with contextlib.suppress(OSError):  # in a hole nobody answers
+                    client = ending.enter_context(socket.create_connection((ADDRESS, PORT), _ANSWERS_S))
+            if client is None:
+                continue
+            try:
+                client.sendall(_REQUEST)
+                missing = _ANSWER_BYTES
+                while missing > 0 and (part := client.recv(_READ_BYTES)):
+                    missing -= len(part)
+            except OSError:
+                missing = _ANSWER_BYTES
+            if missing > 0 or number % 3 == 2:
+                client.close()
+                client = None
 
 
 def _download(stop: Stop) -> None:
