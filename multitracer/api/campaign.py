@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from multitracer.api.frames import explained
+from multitracer.api.procedures import procedure_statistics
 from multitracer.campaign.catalogue import Catalogue
 from multitracer.campaign.compared import compared, comparison_page, header, row
 from multitracer.campaign.compared_sides import UNITS
@@ -21,6 +22,7 @@ from multitracer.campaign.schemas import DOCS, TABLES
 from multitracer.errors import InputError
 from multitracer.report.page import write
 from multitracer.schemas.findings import COMPARED
+from multitracer.schemas.signalling import PROCEDURES
 from multitracer.words import as_html, count, printable
 
 if TYPE_CHECKING:
@@ -147,6 +149,21 @@ class Campaign:
             "columns": {each.name: {"unit": each.unit, "meaning": each.doc} for each in schema},
         }
         return frame
+
+    def procedure_statistics(self, *by: str) -> pd.DataFrame:
+        """Return the procedures of all sessions by kind: count, failures by cause, duration (docs/signalling.md).
+
+        Parameters
+        ----------
+        *by : str
+            Also by "cell", "hour", "host" or "session"; `mt.columns("procedure_statistics")` lists the columns.
+
+        Examples
+        --------
+        >>> campaign.procedure_statistics("cell").empty
+        True
+        """
+        return procedure_statistics(self.frame(PROCEDURES.name), by)
 
     def _name(self, table: str) -> str:
         if table not in TABLES:

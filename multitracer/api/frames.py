@@ -191,6 +191,7 @@ _SCHEMAS = (
     signalling.SIGNALLING,
     signalling.HANDOVERS,
     signalling.PROCEDURES,
+    signalling.PROCEDURE_STATISTICS,
     signalling.SIGNALLING_STATES,
     mobility.JUDGED_HANDOVERS,
     mobility.CELLS,

@@ -16,6 +16,7 @@ from multitracer.analysis.signalling.states import states_of
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause, evidence_words, word
 from multitracer.api.frames import HOST, ROWS, HostTable, described, framed, of_columns
 from multitracer.api.kept import Kept, lazy_property
+from multitracer.api.procedures import procedure_statistics
 from multitracer.diagnosis.drive import SEED
 from multitracer.diagnosis.seconds import absent_of, seconds_columns
 from multitracer.diagnosis.segment_verdicts import segment_verdicts
@@ -140,6 +141,21 @@ class LoggedTables(Kept):
         True
         """
         return self._derived(PROCEDURES, procedures_of)
+
+    def procedure_statistics(self, *by: str) -> pd.DataFrame:
+        """Return the procedures by kind: count, failures by cause, duration (docs/signalling.md).
+
+        Parameters
+        ----------
+        *by : str
+            Also by "cell", "hour" or "host"; `mt.columns("procedure_statistics")` lists the columns.
+
+        Examples
+        --------
+        >>> session.procedure_statistics("cell", "hour").empty
+        True
+        """
+        return procedure_statistics(self.procedures, by)
 
     @lazy_property
     def signalling_states(self) -> pd.DataFrame:

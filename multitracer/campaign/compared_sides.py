@@ -216,12 +216,16 @@ GOODPUT = "goodput of transfers"
 COMPLETION = "completion time"
 """Both of complete transfers alone: others end with the capture, and do not say how long they would have taken."""
 TRANSACTION = "transaction time"
+SET_UP = "connection set-up time"
+"""Of RRC: set-up or resume."""
+FAILED = "failed procedures"
+"""Share of the procedures between phone and network that were rejected, failed or not answered."""
 WEAK = "weak signal"
 POOR = "poor signal quality"
 LIMITED, FINDING = "limited by ", "finding "
 LEVELS = {"RSRP": "dBm", "RSCP": "dBm", "RSSI": "dBm", "RSRQ": "dB", "SINR": "dB"}
 """Units of radio quantities, whose differences are in dB."""
-UNITS = {THROUGHPUT: "bit/s", RTT: "ns", GOODPUT: "bit/s", COMPLETION: "s", TRANSACTION: "s", **LEVELS}
+UNITS = {THROUGHPUT: "bit/s", RTT: "ns", GOODPUT: "bit/s", COMPLETION: "s", TRANSACTION: "s", SET_UP: "s", **LEVELS}
 """Units of means and medians; all other quantities are shares."""
 MAIN = (GOODPUT, COMPLETION, THROUGHPUT, TRANSACTION, RTT, "RSRP", "RSCP", "RSSI", WEAK)
 """Quantities for the headline, by priority."""
@@ -234,7 +238,9 @@ _WEIGHTS = {RTT: 0.015, LOSS: 0.015, GOODPUT: 0.002, COMPLETION: 0.002, THROUGHP
 _RADIO_WEIGHT = 0.005
 """Of each radio quantity: a sentence of its own, beside the headline."""
 _REST = 0.005
-"""Share of all limits and findings together."""
+"""Share of all limits and findings together, and of the signalling."""
+_OF_SIGNALLING = {SET_UP: 0.001, FAILED: 0.001}
+"""Of that share, where a side has procedures."""
 
 _PLACE = f"floor(lat_deg * {_DEGREE_M} / {CELL_M})"
 
@@ -283,6 +289,10 @@ _OF_SESSIONS = {
     COMPLETION: _OF_COMPLETE.format(COMPLETION_S),
     TRANSACTION: "SELECT session, avg(rtt_s) AS value FROM transactions WHERE outcome = 'ok' "
     "AND NOT isnan(rtt_s) GROUP BY session ORDER BY session",
+    SET_UP: "SELECT session, avg(duration_ns) / 1e9 AS value FROM procedures WHERE kind IN ('RRC set-up', 'resume') "
+    "AND result = 'complete' AND duration_ns IS NOT NULL GROUP BY session ORDER BY session",
+    FAILED: "SELECT session, avg(CASE WHEN result IN ('rejected', 'failed', 're-established', 'unanswered') THEN 1.0 "
+    "ELSE 0.0 END) AS value FROM procedures WHERE result <> 'cut' GROUP BY session ORDER BY session",
 }
 _FINDINGS = """
 SELECT session, kind FROM (SELECT DISTINCT session FROM transfers WHERE limits_total_s IS NOT NULL)
@@ -321,6 +331,7 @@ def sums_of(
     kinds = sorted({kind for each in present for held in each.values() for kind in held})
     own = {
         *_WEIGHTS,
+        *_OF_SIGNALLING,
         *LEVELS,
         WEAK,
         POOR,
@@ -361,13 +372,17 @@ def quantities_of(sides: Sides, *, without: Container[str] = ()) -> list[Compare
     rest = [
         name
         for name, (weight, total) in sums.items()
-        if name not in (*_WEIGHTS, *radio) and _MIN_SHARE <= total.sum() / max(weight.sum(), 1e-12) <= 1 - _MIN_SHARE
+        if name not in (*_WEIGHTS, *radio, *_OF_SIGNALLING)
+        and _MIN_SHARE <= total.sum() / max(weight.sum(), 1e-12) <= 1 - _MIN_SHARE
     ]
     first = [ComparedQuantity(name, name in _RELATIVE, weight) for name, weight in weights.items() if name in sums]
-    return first + [ComparedQuantity(name, relative=False, weight=_REST / len(rest)) for name in rest]
+    known = {name: weight for name, weight in _OF_SIGNALLING.items() if name in sums and sums[name].weight.sum() > 0}
+    first += [ComparedQuantity(name, name in _RELATIVE, weight) for name, weight in known.items()]
+    left = _REST - sum(known.values())
+    return first + [ComparedQuantity(name, relative=False, weight=left / len(rest)) for name in rest]
 
 
-_RELATIVE = (THROUGHPUT, GOODPUT, COMPLETION, TRANSACTION, RTT)
+_RELATIVE = (THROUGHPUT, GOODPUT, COMPLETION, TRANSACTION, RTT, SET_UP)
 
 
 def _main_of(sides: Sides) -> str:

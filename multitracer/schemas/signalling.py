@@ -169,6 +169,25 @@ PROCEDURES = Schema(
 )
 """Procedures between phone and network: what was asked, how it ended, and how long it took."""
 
+PROCEDURE_STATISTICS = Schema(
+    "procedure_statistics",
+    (
+        Column("kind", "U24", "attach, service request, RRC set-up, handover, ... as in procedures"),
+        Column("session", "U16", 'with by="session": of a campaign'),
+        Column("host", "U64", 'with by="host": whose phone'),
+        *_WHERE[:3],
+        Column("hour_ns", "int64", 'with by="hour": begin of the hour, UTC', "ns since 1970"),
+        Column("count", "int64", "procedures, without those that the log cuts"),
+        Column("complete", "int64", "of these, complete"),
+        Column("failures", "int64", "of these, rejected, failed, re-established or unanswered"),
+        Column("causes", "U400", "failures by cause, the commonest first: 2 of 15: no suitable cells; 1 unanswered"),
+        Column("durations", "int64", "complete ones whose duration is known"),
+        Column("duration_median_ns", "float64", "median of these durations; NaN without one", "ns"),
+        Column("duration_p95_ns", "float64", "their 95th percentile, between ranks linear", "ns"),
+    ),
+)
+"""Procedures by kind, and by cell, hour, host or session: how many, how they failed, and how long they took."""
+
 SIGNALLING_STATES = Schema(
     "signalling_states",
     (
