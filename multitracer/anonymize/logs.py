@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import parsers
+from multitracer.analysis.signalling.procedures import procedures_of
+from multitracer.analysis.signalling.states import states_of
 from multitracer.anonymize.pseudonyms import anonymous
 from multitracer.errors import FormatError, MultiTracerError
 from multitracer.manifest import Role
@@ -25,7 +27,7 @@ from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlp import is_information
 from multitracer.schemas.application import PINGS
 from multitracer.schemas.radio import DISH, DISH_OUTAGES, POSITION, RADIO
-from multitracer.schemas.signalling import HANDOVERS, SIGNALLING
+from multitracer.schemas.signalling import HANDOVERS, PROCEDURES, SIGNALLING, SIGNALLING_STATES
 from multitracer.schemas.transactions import LABEL, TRANSACTIONS
 from multitracer.units import NS_PER_S, NS_PER_US
 from multitracer.words import count
@@ -103,10 +105,11 @@ def _signalling_of_capture(path: Path, into: Path, pseudonyms: Pseudonyms) -> st
 
 
 def _signalling(tables: dict[str, Table], path: Path, into: Path, pseudonyms: Pseudonyms) -> str:
-    """Write messages and handovers of a log with pseudonymous cells; return a text that describes them."""
+    """Write the tables of a log of signalling with pseudonymous cells; return a text that describes them."""
     written = []
-    for name in (SIGNALLING.name, HANDOVERS.name):
-        table = tables.get(name)
+    made = {PROCEDURES.name: procedures_of(tables), SIGNALLING_STATES.name: states_of(tables)}
+    for name in (SIGNALLING.name, HANDOVERS.name, *made):
+        table = (tables | made).get(name)
         if table is None or not len(table):
             continue
         (into / TABLES).mkdir(exist_ok=True)
@@ -114,7 +117,8 @@ def _signalling(tables: dict[str, Table], path: Path, into: Path, pseudonyms: Ps
         stem = pseudonyms.in_words(_stem(path))
         _as_csv(table, pseudonyms, into / TABLES, f"{stem}.{name}.csv.gz")
         written.append(f"{count(len(table), 'row')} of {name}")
-    return f"; in {TABLES}/: {' and '.join(written)} with pseudonyms of cells" if written else ""
+    words = " and ".join(filter(None, [", ".join(written[:-1]), *written[-1:]]))
+    return f"; in {TABLES}/: {words} with pseudonyms of cells" if written else ""
 
 
 def _map_cells(table: Table, pseudonyms: Pseudonyms) -> None:

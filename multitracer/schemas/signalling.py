@@ -82,7 +82,7 @@ SIGNALLING = Schema(
         Column("cause_number", "int64", "of a cause of EMM, ESM, 5GMM or 5GSM (TS 24.301, TS 24.501)", na=True),
         Column("transaction", "int64", "RRC or session management (PTI) identifier, which a reply repeats", na=True),
         Column("bearer", "int64", "identity of the EPS bearer or PDU session", na=True),
-        Column("elements", "U96", "parts that change a state: suspendConfig, switchOff, sCell+1 (added), sCell-1, ..."),
+        Column("elements", "U96", "parts that change a state: suspendConfig, switchOff, imsiDetach, sCell+1, ..."),
         Column("physical_cell_id", "int64", "of the cell that it was exchanged with", na=True),
         Column("channel", "int64", "ARFCN, UARFCN, EARFCN or NR-ARFCN of the downlink", na=True),
         Column("cell_id", "int64", "cell identity, in a message that broadcasts it", na=True),

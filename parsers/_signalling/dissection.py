@@ -261,6 +261,8 @@ FIELDS = {
     "esm_bearer": "nas_eps.bearer_id",
     "sm_5g_bearer": "nas_5gs.pdu_session_id",
     "emm_switch_off": "nas_eps.emm.switch_off",
+    "emm_detach_up": "nas_eps.emm.detach_type_ul",
+    "emm_detach_down": "nas_eps.emm.detach_type_dl",
     "mm_5g_switch_off": "nas_5gs.mm.switch_off",
     "nr_suspended": "nr-rrc.suspendConfig_element",
     "lte_inactive": "lte-rrc.rrc_InactiveConfig_r15_element",

@@ -176,6 +176,27 @@ def _elements(dissected: DissectedMessage, rat: str) -> str:
     return " ".join(words)
 
 
+_CAUSES_5GMM = {
+    72: "Non-3GPP access to 5GCN not allowed",
+    73: "Serving network not authorized",
+    74: "Temporarily not authorized for this SNPN",
+    75: "Permanently not authorized for this SNPN",
+    76: "Not authorized for this CAG or authorized for CAG cells only",
+    77: "Wireline access area not allowed",
+    78: "PLMN not allowed to operate at the present UE location",
+}
+"""Texts of TS 24.501, table 9.11.3.2.1, that tshark 4.0 does not have."""
+_IMSI_DETACH = {"detach_up": 2, "detach_down": 3}
+"""Detach types of TS 24.301, 9.9.3.7, that end services of circuits alone: the phone stays registered."""
+
+
+def _elements_of_nas(dissected: DissectedMessage, column: str) -> str:
+    words = ["switchOff"] if dissected.values.get(f"{column}_switch_off", "")[:1] in _TRUE else []
+    if any(dissected.first(f"{column}_{name}") == number for name, number in _IMSI_DETACH.items()):
+        words.append("imsiDetach")
+    return " ".join(words)
+
+
 def _nas(dissected: DissectedMessage, rat: str) -> Iterator[Named]:
     values = dissected.values
     layers = (
@@ -197,10 +218,11 @@ def _nas(dissected: DissectedMessage, rat: str) -> Iterator[Named]:
             cause = values.get("rrc_cause" if layer == "rr" else f"{column}_cause")
             numbers = (dissected.first(f"{column}_{each}") for each in ("transaction", "cause_number", "bearer"))
             transaction, cause_number, bearer = (NA if number is None else number for number in numbers)
+            if column == "mm_5g":
+                cause = _CAUSES_5GMM.get(cause_number, cause)
             yield Named(
                 technology, layer, _word(name), _word(cause), transaction, 0, contained=False,
-                cause_number=cause_number, bearer=bearer,
-                elements="switchOff" if values.get(f"{column}_switch_off", "")[:1] in _TRUE else "",
+                cause_number=cause_number, bearer=bearer, elements=_elements_of_nas(dissected, column),
             )  # fmt: skip
     info = values.get("info", "")
     if not count and info.rpartition(", ")[2].startswith(_WITHOUT_TYPE):

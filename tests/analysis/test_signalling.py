@@ -127,6 +127,17 @@ def test_transactions_are_answered_by_their_number() -> None:
     assert [(row["result"], row["duration_ns"]) for row in rows] == [("rejected", 3 * 10**9), ("complete", 10**9)]
 
 
+def test_a_detach_ends_all_requests_for_connections_and_one_from_circuits_none() -> None:
+    begin = (
+        message(0, "PDN connectivity request", transaction=1),
+        message(1, "PDN connectivity request", transaction=2),
+    )
+    rows = procedures(*begin, message(2, "Detach request"))
+    assert [(row["result"], row["end_frame"]) for row in rows] == [("replaced", 3), ("replaced", 3)]
+    rows = procedures(*begin, message(2, "Detach request", elements="imsiDetach"), message(30, "EMM information"))
+    assert [row["result"] for row in rows] == ["unanswered", "unanswered"]
+
+
 def test_the_last_paging_before_a_called_set_up_begins_it() -> None:
     rows = procedures(
         message(0, "Paging"), message(0.5, "Paging"), message(0.7, "RRCConnectionRequest", cause="mt-Access"),
@@ -228,6 +239,26 @@ def test_who_attaches_has_no_bearer() -> None:
     )  # fmt: skip
     assert states(tables, "session") == [("active", 1, 3), ("none", 3, 4)]
     assert ("deregistered", 2, 3) in states(tables, "EMM")
+
+
+def test_sessions_of_another_core_network_are_forgotten_with_the_registration_here() -> None:
+    """A session of 5GS has another number in EPS: it would stay active for ever."""
+    session = message(1, "PDU session establishment accept", bearer=1, rat="NR", layer="nas")
+    tables = messages(
+        session, message(3, "Tracking area update accept"),
+        message(4, "Activate default EPS bearer context accept", bearer=5),
+        message(5, "Deactivate EPS bearer context accept", bearer=5), message(6, "MeasurementReport"),
+    )  # fmt: skip
+    assert states(tables, "session") == [("active", 1, 3), ("active", 4, 5)]
+
+
+def test_messages_of_the_leg_do_not_change_the_carriers_of_lte() -> None:
+    leg = {"rat": "NR", "logical_channel": "UL-DCCH", "layer": "rrc"}
+    tables = messages(
+        message(0, "RRCConnectionSetup"), message(1, "RRCReconfiguration", elements="sCell+1", transaction=1, **leg),
+        message(2, "RRCReconfigurationComplete", transaction=1, **leg), message(3, "MeasurementReport"),
+    )  # fmt: skip
+    assert states(tables, "CA") == [("none", 0, 3)]
 
 
 def test_switching_off_deregisters_at_once() -> None:

@@ -51,9 +51,10 @@ def test_raw_logs_and_gsmtap_stay_behind_and_cells_are_pseudonyms(tmp_path: Path
     said = anonymize(find_inputs(str(phone.parent)), into, key=KEY)
     assert said == {
         "phone/all.pcap": "IP headers only, 3 GSMTAP packets with signalling removed; "
-        "in tables/: 3 rows of signalling with pseudonyms of cells",
+        "in tables/: 3 rows of signalling and 1 row of signalling_states with pseudonyms of cells",
         "phone/modem.sdm": "decoded readings; the raw log and its 3 messages not copied; "
-        "in tables/: 3 rows of signalling and 1 row of handovers with pseudonyms of cells",
+        "in tables/: 3 rows of signalling, 1 row of handovers, 2 rows of procedures and 1 row of signalling_states "
+        "with pseudonyms of cells",
     }
     assert len(list(parsers.read_ip_packets(into / "phone" / "all.pcap.gz"))) == 1
     fmt, tables = parsers.read(into / "phone" / "modem.csv.gz")

@@ -68,6 +68,8 @@ NAS_MESSAGES = {
     "attach complete": "07430003" + "5200c2",
     "attach reject 15": "07440f",
     "switch off": f"07450b{_GUTI}",
+    "IMSI detach": f"074502{_GUTI}",
+    "detach accept": "0746",
     "update request": f"074800{_GUTI}",
     "update accept": "074900",
     "update reject 9": "074b09",
@@ -85,6 +87,7 @@ NAS_5GS_MESSAGES = {
     "registration request": "7e004179000bf200f110000000c0000001",
     "registration accept": "7e00420101",
     "registration reject 11": "7e00440b",
+    "registration reject 73": "7e004449",
     "session request 5": "7e00670100072e0105c1ffff91",
     "session reject 5": "7e0068010005" + "2e0105c31a" + "1201",
 }

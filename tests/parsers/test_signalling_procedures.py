@@ -15,10 +15,12 @@ from multitracer.analysis.signalling.states import states_of
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from parsers._signalling.signalling import read_signalling
 from tests.conftest import FIXTURES
-from tests.parsers.signalling_messages import START_NS, nas, nr, packet, version_2
+from tests.parsers.signalling_messages import START_NS, capture, nas, nr, packet, version_2
 from tests.parsers.test_diag import needs_programs
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from multitracer.tables import Row, Table
 
 
@@ -135,6 +137,27 @@ def test_states_begin_with_the_message_that_proves_them(tables: dict[str, Table]
 
 
 # --- recordings of others ---
+
+
+def test_a_detach_from_circuits_alone_changes_neither_registration_nor_sessions(tmp_path: Path) -> None:
+    said = ("attach request", "attach accept", "attach complete", "connectivity request 7", "IMSI detach")
+    path = tmp_path / "detach.pcap"
+    path.write_bytes(capture(*map(nas, said), nas("detach accept"), nas("connectivity reject 7")))
+    tables = read_signalling(path)
+    assert [row["elements"] for row in tables["signalling"].rows() if row["elements"]] == ["imsiDetach"]
+    rows = states_of(tables).rows()
+    assert [row["state"] for row in rows if row["machine"] == "EMM"] == ["registered-initiated", "registered"]
+    (session,) = (row for row in states_of(tables).rows() if row["machine"] == "session" and row["state"] == "active")
+    assert session["end_frame"] is None
+    assert [row["result"] for row in procedures_of(tables).rows() if row["kind"] == "PDN connection"][-1] == "rejected"
+
+
+def test_causes_that_tshark_does_not_know_have_the_text_of_the_standard(tmp_path: Path) -> None:
+    path = tmp_path / "reject.pcap"
+    path.write_bytes(capture(nas("registration request"), nas("registration reject 73")))
+    (row,) = procedures_of(read_signalling(path)).rows()
+    assert (row["result"], row["cause_number"]) == ("rejected", 73)
+    assert row["cause"] == "Serving network not authorized"
 
 
 @pytest.mark.fixtures

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.signalling.messages import runs_of, table_of
+from multitracer.analysis.signalling.states import DETACHES, is_imsi_detach
 from multitracer.schemas.signalling import HANDOVERS, PROCEDURES, SIGNALLING, HandoverKind, ProcedureResult, Result
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
@@ -63,7 +64,6 @@ class _Kind(NamedTuple):
 
 
 _RELEASES = ("rrcconnectionrelease", "rrcrelease")
-_DETACHES = ("detach request", "deregistration request (ue originating)", "deregistration request (ue terminated)")
 _BEARERS = ("LTE rrcconnectionreconfigurationcomplete", "UMTS securitymodecomplete")
 _KINDS = (
     _Kind(  # TS 36.331, 5.3.3; TS 38.331, 5.3.3; T300 is at most 2 s, in UMTS 8 s
@@ -77,20 +77,20 @@ _KINDS = (
         shared=("rrcconnectionreject", "rrcreject", *_RELEASES), repeats=False,
     ),
     _Kind(  # TS 24.301, 5.5.1; T3410 is 15 s
-        "attach", ("attach request",), ("attach complete",), ("attach reject",), ("attach accept",), replaces=_DETACHES,
+        "attach", ("attach request",), ("attach complete",), ("attach reject",), ("attach accept",), replaces=DETACHES,
         longest_s=20,
     ),
     _Kind(  # TS 24.501, 5.5.1; T3510 is 15 s
         "registration", ("registration request",), ("registration accept",), ("registration reject",),
-        replaces=_DETACHES,
+        replaces=DETACHES,
     ),
     _Kind(  # TS 24.301, 5.5.3; T3430 is 15 s
         "tracking area update", ("tracking area update request",), ("tracking area update accept",),
-        ("tracking area update reject",), replaces=(*_DETACHES, "attach request"),
+        ("tracking area update reject",), replaces=(*DETACHES, "attach request"),
     ),
     _Kind(  # TS 24.008, 4.7.5; T3330 is 15 s
         "routing area update", ("routing area update request",), ("routing area update accept",),
-        ("routing area update reject",), replaces=_DETACHES,
+        ("routing area update reject",), replaces=DETACHES,
     ),
     _Kind(  # TS 24.008, 4.4; T3210 is 20 s
         "location update", ("location updating request",), ("location updating accept",),
@@ -100,20 +100,20 @@ _KINDS = (
         # TS 24.501, 5.6.1; T3517 is 15 s
         "service request", ("service request", "extended service request", "control plane service request"),
         ("service accept", *_BEARERS), ("service reject",), stops=_RELEASES,
-        replaces=(*_DETACHES, "attach request", "tracking area update request"), shared=_BEARERS,
+        replaces=(*DETACHES, "attach request", "tracking area update request"), shared=_BEARERS,
     ),
     _Kind(  # TS 24.301, 6.5.1: the network's answer gives the address; T3482 is 8 s
         "PDN connection", ("pdn connectivity request",), ("activate default eps bearer context request",),
-        ("pdn connectivity reject", "attach reject"), replaces=_DETACHES, longest_s=10, by_transaction=True,
+        ("pdn connectivity reject", "attach reject"), replaces=DETACHES, longest_s=10, by_transaction=True,
         shared=("attach reject",),
     ),
     _Kind(  # TS 24.501, 6.4.1; T3580 is 16 s
         "PDU session", ("pdu session establishment request",), ("pdu session establishment accept",),
-        ("pdu session establishment reject",), replaces=_DETACHES, longest_s=20, by_transaction=True,
+        ("pdu session establishment reject",), replaces=DETACHES, longest_s=20, by_transaction=True,
     ),
     _Kind(  # TS 24.008, 6.1.3.1; T3380 is 30 s
         "PDP context", ("activate pdp context request",), ("activate pdp context accept",),
-        ("activate pdp context reject",), replaces=_DETACHES, longest_s=30,
+        ("activate pdp context reject",), replaces=DETACHES, longest_s=30,
     ),
     _Kind("release", (), ("rrcconnectionrelease", "rrcrelease")),  # one message: TS 36.331, 5.3.8
 )  # fmt: skip
@@ -160,6 +160,9 @@ class _Card:
         self._expire(message)
         for name in (message.name, f"{message.rat} {message.name}"):
             for number in _BY_NAME.get(name, ()):
+                if name in _KINDS[number].replaces and is_imsi_detach(message):
+                    continue  # of circuits alone: the request goes on
+                self._end_others(number, name, message)
                 self._step(number, name, message)
 
     def finish(self) -> None:
@@ -199,6 +202,13 @@ class _Card:
             self._end(
                 each, None, ProcedureResult.UNANSWERED, reason or f"no reply in {_KINDS[each.number].longest_s} s"
             )
+
+    def _end_others(self, number: int, name: str, message: SignallingMessage) -> None:
+        """End all but the first request of a kind with a message that is of none of their transactions."""
+        kind = _KINDS[number]
+        if name in kind.replaces or (name in kind.shared and name not in kind.completes):
+            for other in [each for each in self._open if each.number == number][1:]:
+                self._answer(other, name, message)
 
     def _step(self, number: int, name: str, message: SignallingMessage) -> None:
         kind = _KINDS[number]

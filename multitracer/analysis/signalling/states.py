@@ -154,6 +154,14 @@ class RrcState:
         return message.rat != "NR" or message.name not in _OVER_SRB3 or self._is_leaving or self.machine.rat == "NR"
 
 
+DETACHES = ("detach request", "deregistration request (ue originating)", "deregistration request (ue terminated)")
+
+
+def is_imsi_detach(message: SignallingMessage) -> bool:
+    """Return whether a detach is from services of circuits alone: registration and sessions stay."""
+    return "imsiDetach" in message.elements.split()
+
+
 _REFUSED = {3, 6, 7, 8, 9, 10, 11, 12, 14, 27, 35, 40, 42}
 """Causes of TS 24.301, 5.5.3.2.5 and 5.6.1.5, and TS 24.501, 5.5.1.3.5 and 5.6.1.5, after which the phone is
 deregistered; after another one it stays registered, and may be without service."""
@@ -194,6 +202,7 @@ class RegistrationState:
     def __init__(self, run: MessageRun) -> None:
         self.machines = {name: _Machine(name, run) for name in dict.fromkeys(_MM.values())}
         self._stable = dict.fromkeys(self.machines, _UNKNOWN)
+        self._detaches_imsi = False
 
     def take(self, message: SignallingMessage) -> None:
         """Process one message of NAS, or of RRC that answers a service request or ends a connection."""
@@ -218,8 +227,12 @@ class RegistrationState:
 
     def _of_nas(self, which: str, machine: _Machine, message: SignallingMessage) -> str:
         name = message.name
+        if name in DETACHES:
+            self._detaches_imsi = is_imsi_detach(message)
+        if self._detaches_imsi and (name in DETACHES or name == "detach accept"):
+            return _UNKNOWN  # of circuits alone: it changes nothing (TS 24.301, 5.5.2.2.2)
         if name in _INITIATED:
-            return "deregistered" if message.elements == "switchOff" else _INITIATED[name]
+            return "deregistered" if "switchOff" in message.elements.split() else _INITIATED[name]
         if name in _REGISTERED or name in _OF_REGISTERED:
             return _UNKNOWN if machine.state == "deregistered-initiated" else "registered"
         if name in _DEREGISTERED:
@@ -238,15 +251,23 @@ class SessionState:
         self._bearers: set[int] = set()
         self._is_complete = False
         """Whether the log shows all of them, from the attach on."""
+        self._core = ""
+        """Whose identities these are: those of EPS, 5GS and GPRS are different numbers of one session."""
+        self._detaches_imsi = False
 
     def take(self, message: SignallingMessage) -> None:
         """Process one message of NAS."""
         name = message.name
+        if name in DETACHES:
+            self._detaches_imsi = is_imsi_detach(message)
+        if self._detaches_imsi and (name in DETACHES or name == "detach accept"):
+            return
+        self._move(message)
         if name == "attach request" and message.rat == "LTE":
             self._bearers, self._is_complete = set(), True
             if self.machine.state == "active":  # who attaches was deregistered, and has none (TS 24.301, 5.5.1)
                 self._enter(message, late=True)
-        elif name in _DEREGISTERED or name in ("detach request", "deregistration request (ue originating)"):
+        elif name in _DEREGISTERED or name in DETACHES[:2]:
             self._bearers, self._is_complete = set(), True
             self._enter(message)
         elif name in _ACTIVATES:
@@ -255,6 +276,19 @@ class SessionState:
         elif name in _DEACTIVATES:
             self._bearers.discard(message.bearer)
             self._enter(message)
+
+    def _move(self, message: SignallingMessage) -> None:
+        """Forget the sessions of another core network once the phone is registered, or has a session, in this one.
+
+        Which of them moved with the phone (TS 23.502, 4.11) is in no message that is read.
+        """
+        core = _MM.get(message.rat, "")
+        if message.layer != "nas" or not core or not (message.name in _REGISTERED or message.name in _ACTIVATES):
+            return
+        if self._core not in ("", core):
+            self._bearers, self._is_complete = set(), False
+            self.machine.enter(message, _UNKNOWN)
+        self._core = core
 
     def _enter(self, message: SignallingMessage, *, late: bool = False) -> None:
         number = len(self._bearers) if self._is_complete and NA not in self._bearers else NA
@@ -286,6 +320,8 @@ class AggregationState:
         name, is_in_gsm = message.name, _is_in_gsm(message)
         if not is_in_gsm and (not message.logical_channel or message.layer != "rrc"):
             return
+        if message.rat == "NR" and name in _OVER_SRB3 and self.machine.rat != "NR":
+            return  # the NR leg of an LTE connection may have carried it: its cells are those of the leg
         if is_in_gsm or message.rat not in ("LTE", "NR"):
             self._cells, self._is_complete = set(), False
             self.machine.enter(message, _UNKNOWN)
