@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.recording.capture import Capture
+    from multitracer.recording.places import ConnectionAtPoint
     from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array, Mask, Times
 
@@ -543,52 +544,89 @@ _MIN_DELAY_NS = 100 * NS_PER_MS
 """A promotion delays the first answer by at least this much, ns: LTE needs 0.1 to 0.5 s from idle. Not measured."""
 _MIN_WAITS = 3
 """So many first packets must wait, and so many others must not. Not measured."""
-_FEW = 0.1
-"""Maximum share of longer idle times without a wait, and of shorter ones with one. Not measured."""
+_FEW, _MOST = 0.1, 0.75
+"""Maximum share of shorter idle times with a wait, and minimum share of longer ones: a packet of another connection, or
+of the network, may have woken the phone already. Not measured."""
 _SPREAD = 4.0
-"""Maximum ratio of the longest to the shortest wait, but for tenths at both ends. Not measured."""
+"""A wait that is longer than the typical one by this factor has another reason, such as a hole. Not measured."""
+_MOST_SEGMENTS = 500_000
+"""Larger captures are not searched: a bulk transfer, not requests."""
 
 
 def promotions_of_packets(limited: Limited) -> list[SignallingWait]:
-    """Return the promotions that packets alone suggest; the cause is not proved.
+    """Return the promotions that packets alone suggest for a connection; the cause is not proved.
 
-    The first packet after an idle time waits for its answer, all others do not, and one length of idle time divides
-    those before which the radio slept from the others: its inactivity timer.
+    In the capture at the host that opened the connection, over all its connections: the first packet after an idle time
+    waits for its answer, others do not, and one length of idle time divides those before which the radio slept from the
+    others: its inactivity timer.
     """
     transfer = limited.transfer
-    is_receivers = transfer.reverse  # of data of the responder, the initiator is the receiver
-    is_there = transfer.receiver is not None or (transfer.vantage is Vantage.NEAR_RECEIVER) == is_receivers
-    if not is_there or transfer.vantage in (Vantage.UNKNOWN, Vantage.BETWEEN) or transfer.clock_steps:
+    place = next((each for each in (transfer.at_sender, transfer.at_receiver) if _is_at_initiator(each)), None)
+    if place is None or transfer.clock_steps:
         return []
-    packets = _packets(limited, is_receivers=is_receivers)
-    every = np.sort(np.concatenate([packets.out_ns, packets.in_ns]))
-    out_ns, next_row = packets.out_ns, np.searchsorted(packets.in_ns, packets.out_ns, side="right")
-    before = np.searchsorted(every, out_ns) - 1
-    is_known = (before >= 0) & (next_row < len(packets.in_ns))
-    out_ns, next_row, before = out_ns[is_known], next_row[is_known], before[is_known]
-    is_after_answer = np.isin(every[before], packets.in_ns)
-    out_ns, next_row, before = out_ns[is_after_answer], next_row[is_after_answer], before[is_after_answer]
-    if len(out_ns) < 2 * _MIN_WAITS:
+    segments, partition = place.capture.tables.segments, place.capture.analysis.partition
+    if not len(segments) == len(partition.direction) <= _MOST_SEGMENTS:
         return []
-    idle_ns, answer_ns = out_ns - every[before], packets.in_ns[next_row] - out_ns
-    typical_ns = float(np.median(answer_ns[idle_ns < _IDLE_NS])) if (idle_ns < _IDLE_NS).any() else float("nan")
-    waited = answer_ns >= max(2 * typical_ns, typical_ns + _MIN_DELAY_NS)  # False where nothing is usual
-    slept = waited & (idle_ns >= _IDLE_NS)
-    if int(slept.sum()) < _MIN_WAITS or np.isnan(typical_ns):
+    at_initiator = place.capture.analysis.directions["vantage"][::2] == Vantage.NEAR_SENDER
+    own = at_initiator[partition.direction // 2] & (segments["time_ns"] != NOT_A_TIME)
+    is_out = own & (partition.direction % 2 == 0)
+    asks = is_out & ((segments["payload_bytes"] > 0) | (segments["flags"] & np.uint16(Flag.SYN) != 0))
+    rows = np.flatnonzero(asks)
+    rows = rows[np.argsort(segments["time_ns"][rows], kind="stable")]
+    result = _first_after_idle(segments["time_ns"][rows], np.sort(segments["time_ns"][own & ~is_out]))
+    if result is None:
         return []
-    timer_ns = int(idle_ns[slept].min())
-    longer = idle_ns >= timer_ns
-    low, high = np.quantile(answer_ns[slept], [0.1, 0.9])
-    is_divided = waited[longer].mean() >= 1 - _FEW and waited[~longer].mean() <= _FEW
-    if not is_divided or int((~longer).sum()) < _MIN_WAITS or high > _SPREAD * low:
-        return []
-    rows = np.searchsorted(transfer.time_ns, out_ns[slept])
+    slept, end_ns = result
+    mine = partition.direction[rows[slept]] // 2 + 1 == place.connection
+    begin_ns, end_ns = segments["time_ns"][rows[slept]][mine], end_ns[mine]
+    if place is transfer.at_receiver:
+        begin_ns, end_ns = transfer.receiver_time(begin_ns), transfer.receiver_time(end_ns)
+    near = np.minimum(np.searchsorted(transfer.time_ns, begin_ns), len(transfer.time_ns) - 1)
     return [
-        SignallingWait(
-            RadioCause.PROMOTION, begin, int(end - typical_ns), "", evidence=(f"sender:{row}",), is_inferred=True
-        )
-        for begin, end, row in zip(
-            out_ns[slept].tolist(), packets.in_ns[next_row[slept]].tolist(),
-            np.minimum(rows, len(transfer.time_ns) - 1).tolist(), strict=True,
-        )
-    ]  # fmt: skip
+        SignallingWait(RadioCause.PROMOTION, begin, end, "", evidence=(f"sender:{row}",), is_inferred=True)
+        for begin, end, row in zip(begin_ns.tolist(), end_ns.tolist(), near.tolist(), strict=True)
+    ]
+
+
+def _is_at_initiator(place: ConnectionAtPoint | None) -> bool:
+    if place is None:
+        return False
+    row = 2 * (place.connection - 1)
+    return bool(place.capture.analysis.directions["vantage"][row] == Vantage.NEAR_SENDER)
+
+
+def _first_after_idle(out_ns: Times, in_ns: Times) -> tuple[Mask, Times] | None:
+    """Return which requests (in order of time) waited for a radio that slept, and when each wait ended; else None."""
+    every = np.sort(np.concatenate([out_ns, in_ns]))
+    before, answer = np.searchsorted(every, out_ns) - 1, np.searchsorted(in_ns, out_ns, side="right")
+    known = (before >= 0) & (answer < len(in_ns))
+    known[known] &= np.isin(every[before[known]], in_ns)  # the first after an answer
+    if int(known.sum()) < 2 * _MIN_WAITS:
+        return None
+    idle_ns, waited_ns = out_ns[known] - every[before[known]], in_ns[answer[known]] - out_ns[known]
+    is_busy = idle_ns < _IDLE_NS
+    if int(is_busy.sum()) < _MIN_WAITS:
+        return None
+    typical_ns = int(np.median(waited_ns[is_busy]))
+    waits = waited_ns >= max(2 * typical_ns, typical_ns + _MIN_DELAY_NS)
+    slept = waits & ~is_busy
+    if int(slept.sum()) < _MIN_WAITS:
+        return None
+    longer = idle_ns >= _dividing(idle_ns, waits)
+    slept &= longer & (waited_ns <= _SPREAD * np.median(waited_ns[slept]))
+    if int(slept.sum()) < _MIN_WAITS or int((~longer).sum()) < _MIN_WAITS:
+        return None
+    if slept[longer].mean() < _MOST or waits[~longer].mean() > _FEW:
+        return None
+    mask = np.zeros(len(out_ns), dtype=bool)
+    mask[np.flatnonzero(known)[slept]] = True
+    return mask, np.asarray(in_ns[answer[mask]] - typical_ns)
+
+
+def _dividing(idle_ns: Times, waits: Mask) -> int:
+    """Return the idle time above which most requests wait, and below which most do not: with the fewest exceptions."""
+    order = np.argsort(idle_ns, kind="stable")
+    wrong_below = np.append(0, np.cumsum(waits[order]))
+    wrong_above = np.append(0, np.cumsum(~waits[order][::-1]))[::-1]
+    place = int(np.argmin(wrong_below + wrong_above))
+    return int(idle_ns[order[place]]) if place < len(order) else int(idle_ns.max()) + 1
