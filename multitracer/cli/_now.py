@@ -132,7 +132,12 @@ class Tail:
 
 def state_of(folder: Path) -> bytes:
     """Return the newest readings of the kernel's variables, with the header of their log; empty without a log."""
-    path = max(folder.glob("tcp_state-*.jsonl"), key=lambda each: each.stat().st_mtime_ns, default=None)
+    return _newest(folder, "tcp_state-*.jsonl")
+
+
+def _newest(folder: Path, pattern: str) -> bytes:
+    """Return the newest lines of the newest log of a collector, with its header; empty without a log."""
+    path = max(folder.glob(pattern), key=lambda each: each.stat().st_mtime_ns, default=None)
     if path is None:
         return b""
     with path.open("rb") as file:
@@ -141,6 +146,39 @@ def state_of(folder: Path) -> bytes:
         file.seek(start)
         lines = file.read(_MOST_STATE_BYTES).split(b"\n")
     return header + b"\n".join(lines[1 if start > len(header) else 0 : -1]) + b"\n"
+
+
+def phone_of(folder: Path, now_ns: int) -> str:
+    """Return the states that the modem reported last, each with its source and since when; empty without any.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the host, with the log of the modem.
+    now_ns : int
+        The time of the clock of the log.
+    """
+    raw = _newest(folder, "radio-*.jsonl")
+    if not raw:
+        return ""
+    import parsers
+    from multitracer.analysis.signalling.states import states_of
+    from multitracer.errors import MultiTracerError
+
+    with tempfile.TemporaryDirectory(prefix="multitracer-now-") as place:
+        log = Path(place, "radio-0.jsonl")
+        log.write_bytes(raw)
+        try:
+            _, tables = parsers.read(str(log))
+        except MultiTracerError:  # a log of one line, or of another program
+            return ""
+    rows = states_of(tables).rows() if isinstance(tables, dict) else iter(())
+    last = {(row["machine"], row["source"]): row for row in rows if row["end_frame"] is None}
+    by_machine = {machine: row for (machine, _), row in sorted(last.items(), reverse=True)}  # +CSCON before +QENG
+    return ", ".join(
+        f"{machine} {row['state']} for {max(now_ns - row['begin_ns'], 0) / NS_PER_S:.0f} s ({printable(row['source'])})"
+        for machine, row in sorted(by_machine.items(), key=lambda each: (each[0] != "RRC", each[0]))
+    )
 
 
 def words_of(window: NewestPackets, state: bytes, now_ns: int) -> str:
@@ -263,14 +301,20 @@ def main(folder: Path) -> None:
 
 def _look(tail: Tail, quic: Tail, folder: Path) -> str:
     try:
-        window, of_quic, now_ns = tail.look(), quic.look(), time.time_ns()
-        if (carried := busiest_of(of_quic, now_ns)).both > busiest_of(window, now_ns).both:
-            return f"not known (QUIC, no keys): down {rate(carried.from_server)}, up {rate(carried.to_server)}"
-        if window is None:
-            return "not known: no packets are recorded"
-        return words_of(window, state_of(folder), now_ns)
+        now_ns = time.time_ns()
+        words, phone = _limit_now(tail, quic, folder, now_ns), phone_of(folder, now_ns)
     except OSError as error:
         return f"not known: {error.strerror}"
+    return f"{words}; {phone}" if phone else words
+
+
+def _limit_now(tail: Tail, quic: Tail, folder: Path, now_ns: int) -> str:
+    window, of_quic = tail.look(), quic.look()
+    if (carried := busiest_of(of_quic, now_ns)).both > busiest_of(window, now_ns).both:
+        return f"not known (QUIC, no keys): down {rate(carried.from_server)}, up {rate(carried.to_server)}"
+    if window is None:
+        return "not known: no packets are recorded"
+    return words_of(window, state_of(folder), now_ns)
 
 
 if __name__ == "__main__":

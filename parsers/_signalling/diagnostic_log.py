@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from multitracer.errors import FormatError, PreflightError
 from multitracer.tables import NOT_A_TIME
+from multitracer.words import count
 from parsers._signalling.dissection import ProgramBounds, program, run
 from parsers._signalling.signalling import read_signalling
 
@@ -252,11 +253,30 @@ def _warnings(conversion: Conversion) -> list[str]:
     stopped, failed, refused = conversion.stopped, conversion.failed, conversion.refused
     warnings = [f"scat {stopped}; the messages read before are used"] if stopped else []
     warnings += [f"scat failed on {n:,} records, which are not used: {words}" for words, n in failed.most_common(4)]
-    warnings += [f"scat does not decode {n:,} records: {words}" for words, n in refused.most_common(4)]
+    warnings += [
+        f"scat does not decode {n:,} records: {words}{_help_for(words)}"
+        for words, n in refused.most_common(_MOST_NAMED)
+    ]
+    if more := refused.most_common()[_MOST_NAMED:]:
+        many = sum(n for _, n in more)
+        warnings.append(f"scat does not decode {many:,} records of {count(len(more), 'further kind')}")
     if conversion.left_out:
         bound = f"{MOST_BYTES >> 30} GiB"
         warnings.append(f"{conversion.left_out:,} frames after the first {bound} are not used; split the log")
     return warnings
+
+
+_MOST_NAMED = 4
+
+
+def _help_for(words: str) -> str:
+    """Return what would help with records that SCAT does not decode; empty where nothing is known to."""
+    if "version" not in words.lower() and "0x" not in words:
+        return ""
+    return (
+        "; the modem writes a newer form than this SCAT knows: `pip install -U signalcat`, else send its authors this "
+        "log, or record with a modem or firmware of the generation before"
+    )
 
 
 def untimed(tables: dict[str, Table], warning: str) -> dict[str, Table]:

@@ -244,3 +244,17 @@ def test_frames_are_as_many_as_the_reference_counts(name: str) -> None:
     assert {f"0x{code:04X}": n for code, n in frames.log_codes.items()} == answer["log_codes"]
     assert frames.first_ns != NOT_A_TIME
     assert frames.first_ns <= frames.last_ns
+
+
+@needs_programs
+def test_records_of_a_newer_form_are_counted_by_name_with_what_would_help(tmp_path: Path) -> None:
+    """NR RRC in packet versions that this SCAT does not know; of many kinds the rest is counted together."""
+    path = tmp_path / "new.qmdl"
+    versions = [0x80] * 6 + [0x81] * 5 + [0x82] * 4 + [0x83] * 3 + [0x84, 0x84, 0x85]
+    records = [record(0xB821, version.to_bytes(4, "little") + bytes(40)) for version in versions]
+    path.write_bytes(log(20) + b"".join(records))
+    _, tables = parsers.read(path)
+    said = [each for each in tables["signalling"].provenance["warnings"] if "does not decode" in each]
+    assert said[0].startswith("scat does not decode 6 records: Unknown NR RRC OTA Message packet version 0x80; "), said
+    assert "`pip install -U signalcat`" in said[0]
+    assert said[-1] == "scat does not decode 3 records of 2 further kinds"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import lzma
 import re
 import struct
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+import multitracer as mt
 from multitracer.cli import _now
 from multitracer.manifest import CollectorRun
 from multitracer.protocols.modem.android import location_of, serving_of
@@ -300,6 +302,19 @@ def test_rate_goes_on_after_a_look_between_two_readings(tmp_path: Path) -> None:
             log.write(json.dumps({"kind": "reading" if is_read else "clock", **reading}) + "\n")
         watcher.look(series, second * S)
     assert list(series["sent, kbit/s"]) == [1000.0]
+
+
+def test_the_states_of_the_phone_are_those_that_its_modem_said_last(tmp_path: Path) -> None:
+    assert _now.phone_of(tmp_path, 0) == ""
+    log = lzma.decompress((SAMPLES / "rehearsed-drive" / "mobile" / "radio-0.jsonl.xz").read_bytes())
+    (tmp_path / "radio-0.jsonl").write_bytes(log)
+    states = mt.open(SAMPLES / "rehearsed-drive").signalling_states
+    (last,) = states[(states["machine"] == "RRC") & states["end_frame"].isna()].itertuples()
+    assert (last.state, last.source) == ("idle", "+QENG")
+    says = _now.phone_of(tmp_path, last.begin_ns.value + 7 * S)
+    assert says.startswith("RRC idle for 7 s (+QENG), EMM registered for "), says
+    (tmp_path / "radio-0.jsonl").write_bytes(log[:100])
+    assert _now.phone_of(tmp_path, 0) == "", "the log has only begun"
 
 
 def test_limit_now_ends_by_itself_and_removes_its_files(tmp_path: Path) -> None:
