@@ -11,6 +11,8 @@ import pytest
 
 import multitracer as mt
 import parsers
+from multitracer.analysis.signalling.procedures import procedures_of
+from multitracer.analysis.signalling.states import states_of
 from multitracer.anonymize.pseudonyms import Pseudonyms
 from multitracer.anonymize.session import anonymize
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
@@ -99,8 +101,10 @@ def test_tables_of_a_real_log_have_all_rows_and_no_true_cell(fixture_folder: Pat
     anonymize(find_inputs(str(phone.parent)), into, key=KEY)
     true, pseudonyms = tables_of(log), Pseudonyms(KEY)
     copies = {path.name.split(".")[-3]: read(path) for path in (into / "tables" / "phone").iterdir()}
+    true |= {"procedures": procedures_of(true), "signalling_states": states_of(true)}
+    names = ("signalling", "handovers", "procedures", "signalling_states")
     assert {name: len(rows) for name, rows in copies.items()} == {
-        name: len(true[name]) for name in ("signalling", "handovers") if len(true[name])
+        name: len(true[name]) for name in names if len(true[name])
     }
     for table, rows in copies.items():
         for column, numbers in identities(true[table]).items():

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import struct
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ import numpy as np
 
 from multitracer.diagnosis.diagnose import explain
 from multitracer.recording.read import read
+from tests.parsers.signalling_messages import packet, version_2
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,6 +99,49 @@ def judge(folder: Path, *, with_modem: bool = True) -> Judged:
     return judged
 
 
+_STEPS = ((0.02, "request"), (0.3, "set-up"), (0.6, "set-up complete with service request"), (1, "complete 1"))
+"""Messages of a promotion, and when they come as shares of it."""
+_LINK_BYTES = {1: 14, 113: 16, 276: 20}
+"""Length of the header before an IP packet, by the link type of the capture (tcpdump.org/linktypes.html)."""
+
+
+def with_messages(folder: Path, into: Path) -> Path:
+    """Return a copy of a drive whose modem is not asked: its messages are GSMTAP in the phone's capture."""
+    drive = into / folder.name
+    shutil.copytree(folder, drive, ignore=shutil.ignore_patterns("radio-*", "manifest.json"))
+    events = [json.loads(line) for line in (folder / "truth" / "link.jsonl").read_text().splitlines()]
+    said: list[tuple[int, str]] = []
+    for event in events:
+        if event.get("rrc") == "connected":
+            took_ns = event["ended_ns"] - event["began_ns"]
+            steps = (
+                (0.02, "request"),
+                (0.3, "set-up"),
+                (0.6, "set-up complete with service request"),
+                (1, "complete 1"),
+            )
+            said += [(event["began_ns"] + round(share * took_ns), name) for share, name in steps]
+        elif event.get("rrc") == "idle":
+            said.append((event["at_ns"], "release"))
+    path = drive / "mobile" / "tcp-0.pcap"
+    raw = path.read_bytes()
+    order = "<" if raw[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
+    unit_ns = 1 if raw[:4] in (b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d") else 1000
+    records, at = [], 24
+    while at + 16 <= len(raw):
+        seconds, fraction, length, _ = struct.unpack_from(f"{order}IIII", raw, at)
+        records.append((seconds * _NS + fraction * unit_ns, raw[at : at + 16 + length]))
+        at += 16 + length
+    link_bytes = _LINK_BYTES.get(struct.unpack_from(f"{order}I", raw, 20)[0], 0)
+    ours = next(each for _, each in records if each[16 + link_bytes] >> 4 == 4)
+    for time_ns, name in said:
+        data = ours[16 : 16 + link_bytes] + packet(version_2(name))
+        head = struct.pack(f"{order}IIII", time_ns // _NS, time_ns % _NS // unit_ns, len(data), len(data))
+        records.append((time_ns, head + data))
+    path.write_bytes(raw[:24] + b"".join(record for _, record in sorted(records)))
+    return drive
+
+
 def record(traffic: str, seeds: Sequence[int], folder: Path, *, seconds: float, beside: int) -> None:
     """Record drives, some at a time, each in a network of its own."""
     drives = [(seed, folder / f"{traffic}-{seed}") for seed in seeds]
@@ -147,11 +192,14 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=160.0, help="of each drive; default 160")
     options.add_argument("--beside", type=int, default=3, help="drives at a time; default 3")
     options.add_argument("--without-modem", action="store_true", help="judge what packets alone suggest")
+    options.add_argument("--messages", type=Path, metavar="FOLDER", help="judge copies with messages of the modem")
     chosen = options.parse_args()
     for traffic in TRAFFIC:
         record(traffic, chosen.seeds, chosen.folder, seconds=chosen.seconds, beside=chosen.beside)
     for traffic in TRAFFIC:
         folders = [chosen.folder / f"{traffic}-{seed}" for seed in chosen.seeds]
+        if chosen.messages is not None:
+            folders = [with_messages(folder, chosen.messages) for folder in folders]
         tell([judge(folder, with_modem=not chosen.without_modem) for folder in folders])
 
 

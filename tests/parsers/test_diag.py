@@ -254,6 +254,7 @@ def test_records_of_a_newer_form_are_counted_by_name_with_what_would_help(tmp_pa
     records = [record(0xB821, version.to_bytes(4, "little") + bytes(40)) for version in versions]
     path.write_bytes(log(20) + b"".join(records))
     _, tables = parsers.read(path)
+    assert isinstance(tables, dict)
     said = [each for each in tables["signalling"].provenance["warnings"] if "does not decode" in each]
     assert said[0].startswith("scat does not decode 6 records: Unknown NR RRC OTA Message packet version 0x80; "), said
     assert "`pip install -U signalcat`" in said[0]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import shutil
+import subprocess
 from collections import Counter
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,10 +15,12 @@ import parsers
 from multitracer.analysis.signalling.procedures import procedures_of
 from multitracer.analysis.signalling.states import states_of
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
+from parsers._signalling import dissection as programs
 from parsers._signalling.signalling import read_signalling
 from tests.conftest import FIXTURES
 from tests.parsers.signalling_messages import START_NS, capture, nas, nr, packet, version_2
 from tests.parsers.test_diag import needs_programs
+from tests.parsers.test_signalling import RECORDINGS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -186,3 +190,50 @@ def test_procedures_and_states_of_a_phone_with_two_cards() -> None:
         if (row["card"], row["machine"]) == (0, "DC"):
             seconds[row["state"]] += (row["end_ns"] - row["begin_ns"]) // 10**9
     assert seconds["EN-DC"] > 10 * seconds["LTE only"] > 0
+
+
+@pytest.mark.fixtures
+@needs_programs
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_begins_ends_and_durations_are_tsharks_frame_times(path: Path, tmp_path: Path) -> None:
+    """Each time of a procedure is the frame's in the capture that SCAT writes, to its microsecond."""
+    capture_path = path
+    if path.suffix != ".pcap":
+        capture_path = tmp_path / "scat.pcap"
+        command = [
+            programs.program("scat"),
+            "-t",
+            "qc",
+            "-L",
+            "nas,rrc",
+            "-C",
+            "-d",
+            str(path),
+            "-F",
+            str(capture_path),
+        ]
+        subprocess.run(command, check=True, capture_output=True)
+    fields = ["-T", "fields", "-e", "frame.time_epoch"]
+    words = subprocess.run(
+        ["tshark", "-n", "-r", str(capture_path), *fields], check=True, capture_output=True, text=True
+    ).stdout
+    frame_ns = [round(Decimal(word) * 10**9) for word in words.split()]
+    with path.open("rb") as stream:
+        parsed = (
+            read_signalling(path)
+            if path.suffix == ".pcap"
+            else parsers.recognise(stream.read(4096), path="x").parse(io.BytesIO(path.read_bytes()), path="x")
+        )
+    assert isinstance(parsed, dict)
+    compared, rows = 0, list(procedures_of(parsed).rows())
+    for row in rows:
+        both = [frame_ns[row[f"{end}_frame"] - 1] if row[f"{end}_frame"] else None for end in ("begin", "end")]
+        for end, theirs in zip(("begin", "end"), both, strict=True):
+            if theirs is not None and row[f"{end}_ns"] is not None:
+                compared += 1
+                is_moved = end == "end" and both[0] is not None and theirs < both[0]  # the log contradicts its order
+                assert is_moved or abs(row[f"{end}_ns"] - theirs) < 1_000
+        begin, end_ = both
+        if row["duration_ns"] is not None and begin is not None and end_ is not None:
+            assert abs(row["duration_ns"] - (end_ - begin)) < 2_000
+    assert compared >= len(rows)
