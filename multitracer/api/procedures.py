@@ -9,6 +9,7 @@ import pandas as pd
 from multitracer.api.frames import explained
 from multitracer.errors import InputError
 from multitracer.schemas.signalling import PROCEDURE_STATISTICS, ProcedureResult
+from multitracer.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,9 @@ def procedure_statistics(procedures: pd.DataFrame, by: Sequence[str]) -> pd.Data
         dict(zip(names, key, strict=True)) | _of(group) for key, group in rows.groupby(names, dropna=False, sort=True)
     ]
     columns = [column for column in PROCEDURE_STATISTICS if column.name in names or column.name in _COUNTED]
+    typed = Table.empty(PROCEDURE_STATISTICS).to_pandas().dtypes
     frame = pd.DataFrame(made, columns=[column.name for column in columns])
+    frame = frame.astype({column.name: typed[column.name] for column in columns})
     frame.attrs = {"table": PROCEDURE_STATISTICS.name, "columns": explained(columns, source="procedures")}
     return frame
 
