@@ -17,7 +17,7 @@ from multitracer.analysis.signalling.procedures import procedures_of
 from multitracer.analysis.signalling.states import states_of
 from multitracer.captured import Flag
 from multitracer.clock.model.relation import Clock, PlacementStatus
-from multitracer.diagnosis.limits.names import OF_SIGNALLING, STOPS, RadioCause
+from multitracer.diagnosis.limits.names import OF_SIGNALLING, STOPS, Limit, RadioCause
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.schemas.radio import RADIO
 from multitracer.schemas.signalling import SIGNALLING, HandoverKind, ProcedureResult
@@ -542,6 +542,8 @@ _IDLE_NS = NS_PER_S
 """Shortest idle time after which a phone may have become idle, ns: shorter than the timers of networks."""
 _MIN_DELAY_NS = 100 * NS_PER_MS
 """A promotion delays the first answer by at least this much, ns: LTE needs 0.1 to 0.5 s from idle. Not measured."""
+_MIN_ROUNDS = 4
+"""Shortest idle time in usual times to an answer: on a slow link less is none. Not measured."""
 _MIN_WAITS = 3
 """So many first packets must wait, and so many others must not. Not measured."""
 _FEW, _MOST = 0.1, 0.75
@@ -585,7 +587,18 @@ def promotions_of_packets(limited: Limited) -> list[SignallingWait]:
     return [
         SignallingWait(RadioCause.PROMOTION, begin, end, "", evidence=(f"sender:{row}",), is_inferred=True)
         for begin, end, row in zip(begin_ns.tolist(), end_ns.tolist(), near.tolist(), strict=True)
+        if _is_after_idle(limited, begin)
     ]
+
+
+def _is_after_idle(limited: Limited, begin_ns: int) -> bool:
+    """Return whether a packet begins the connection, or the programs had nothing to send before it.
+
+    A gap in a bulk transfer, of a window or a repair, is no idle time.
+    """
+    cells = limited.cells
+    cell = int(np.searchsorted(cells.begin, begin_ns - NS_PER_MS, side="right")) - 1
+    return cell < 0 or bool(cells.limit[cell] == Limit.APPLICATION)
 
 
 def _is_at_initiator(place: ConnectionAtPoint | None) -> bool:
@@ -608,6 +621,7 @@ def _first_after_idle(out_ns: Times, in_ns: Times) -> tuple[Mask, Times] | None:
     if int(is_busy.sum()) < _MIN_WAITS:
         return None
     typical_ns = int(np.median(waited_ns[is_busy]))
+    is_busy |= idle_ns < _MIN_ROUNDS * typical_ns
     waits = waited_ns >= max(2 * typical_ns, typical_ns + _MIN_DELAY_NS)
     slept = waits & ~is_busy
     if int(slept.sum()) < _MIN_WAITS:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from collectors._line import CommandPort, Port
 from collectors._stop import Stop
-from multitracer.lab.rehearsal.idle import IdleGate, pauses_s, timer_s
+from multitracer.lab.rehearsal.idle import IdleGate, idle_times_s, timer_s
 from multitracer.lab.rehearsal.relay import RelayQueue
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -48,10 +48,10 @@ def test_the_first_packet_after_an_idle_time_waits_for_the_promotion() -> None:
     assert gate.next_ns > last_ns + NS_PER_S, "a packet from the network waits, too"
 
 
-def test_pauses_are_shorter_or_longer_than_the_timer_and_those_of_a_seed_are_the_same() -> None:
-    pauses = list(islice(pauses_s(3), 100))
-    assert pauses == list(islice(pauses_s(3), 100))
-    assert {pause > timer_s(3) for pause in pauses} == {True, False}
+def test_idle_times_are_shorter_or_longer_than_the_timer_and_those_of_a_seed_are_the_same() -> None:
+    times_s = list(islice(idle_times_s(3), 100))
+    assert times_s == list(islice(idle_times_s(3), 100))
+    assert {each > timer_s(3) for each in times_s} == {True, False}
 
 
 def test_a_line_that_comes_behind_the_final_result_in_one_read_is_not_lost() -> None:

@@ -20,8 +20,8 @@ _TIMER_S = (3.0, 6.0)
 """Range of the inactivity timer; networks use some 5 to 20 s, which would make rehearsals long."""
 _PROMOTION_S = (0.15, 1.5)
 """Range of the time of a promotion: from 0.1 s in LTE to some seconds in UMTS."""
-_SHORT_PAUSE_S = (0.2, 1.5)
-_LONG_PAUSE_S = (1.0, 4.0)
+_SHORT_IDLE_S = (0.2, 1.5)
+_LONG_IDLE_S = (1.0, 4.0)
 """Time by which a long pause exceeds the timer, which a phone sleeps."""
 _LONG = 0.5
 """Share of long pauses."""
@@ -32,12 +32,12 @@ def timer_s(seed: int) -> float:
     return round(random.Random(f"timer {seed}").uniform(*_TIMER_S), 3)  # noqa: S311
 
 
-def pauses_s(seed: int) -> Iterator[float]:
+def idle_times_s(seed: int) -> Iterator[float]:
     """Yield the pauses between requests, s: shorter than the timer, or longer."""
-    draw = random.Random(f"pauses {seed}")  # noqa: S311
+    draw = random.Random(f"idle {seed}")  # noqa: S311
     while True:
         is_long = draw.random() < _LONG
-        yield timer_s(seed) + draw.uniform(*_LONG_PAUSE_S) if is_long else draw.uniform(*_SHORT_PAUSE_S)
+        yield timer_s(seed) + draw.uniform(*_LONG_IDLE_S) if is_long else draw.uniform(*_SHORT_IDLE_S)
 
 
 class IdleGate:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from collectors._options import parser, run
 from collectors._stop import PARENT_ENDED, Stop
-from multitracer.lab.rehearsal.idle import pauses_s
+from multitracer.lab.rehearsal.idle import idle_times_s
 from multitracer.lab.rehearsal.server import ADDRESS, PORT
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -70,8 +70,8 @@ def _request(stop: Stop, seed: int) -> None:
     """Send requests until stopped; every third one over a new connection."""
     client: socket.socket | None = None
     with contextlib.ExitStack() as ending:
-        for number, pause_s in enumerate(pauses_s(seed)):
-            if not stop.wait(time.monotonic_ns() + round(pause_s * NS_PER_S)):
+        for number, idle_s in enumerate(idle_times_s(seed)):
+            if not stop.wait(time.monotonic_ns() + round(idle_s * NS_PER_S)):
                 return
             if client is None:
                 with contextlib.suppress(OSError):  # in a hole nobody answers

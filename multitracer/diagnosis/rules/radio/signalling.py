@@ -37,7 +37,7 @@ class SignallingRule(NamedTuple):
     def find(self, diagnosis: Diagnosis) -> Iterator[Finding]:
         """Yield a finding for each time in which data waited for this cause."""
         waits = [each for each in diagnosis.waits if each.cause is self.cause]
-        if self.cause is RadioCause.PROMOTION and diagnosis.signalling is None:
+        if self.cause is RadioCause.PROMOTION and diagnosis.signalling is None and not diagnosis.is_link_logged:
             waits = promotions_of_packets(diagnosis.limited)
         for each in waits:
             waited_s = diagnosis.link_s(each.begin_ns, each.end_ns)
