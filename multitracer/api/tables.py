@@ -5,6 +5,7 @@ The module also has the tables of logs other than captures: TCP state, link, rad
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -128,6 +129,49 @@ class LoggedTables(Kept):
         True
         """
         return self._logged("signalling", SIGNALLING, "radio")
+
+    def message_tree(self, frame: int, *, log: str | None = None) -> str:
+        """Return the content of a message of `signalling` as tshark decodes it, a line for each field.
+
+        What identifies a subscriber or a phone is left out. The log is read again, which takes seconds.
+
+        Parameters
+        ----------
+        frame : int
+            Number of the message: column `frame` of `signalling`, "No." in a report.
+        log : str, optional
+            Name or path of its log; needed if several logs hold messages.
+
+        Raises
+        ------
+        InputError
+            If no log has this message, or several logs hold messages and none is named.
+        PreflightError
+            If tshark is not installed, or scat for a diagnostic log.
+
+        Examples
+        --------
+        >>> session.message_tree(1)
+        Traceback (most recent call last):
+        multitracer.errors.InputError: cellular_upload: no log of the session holds messages of signalling
+        """
+        from parsers._signalling.trees import message_trees  # noqa: PLC0415  # few sessions have messages
+
+        paths = [
+            each.path
+            for layer in ("signalling", "radio")
+            for each, table in self._recording.tables(layer, SIGNALLING.name)
+            if len(table)
+        ]
+        if not paths:
+            raise InputError(f"{self._recording.name}: no log of the session holds messages of signalling")
+        chosen = [path for path in paths if log in (None, path, PurePath(path).name)]
+        if len(chosen) != 1:
+            names = ", ".join(PurePath(path).name for path in paths)
+            raise InputError(f"{self._recording.name}: name the log of the message, one of: {names}")
+        for tree in message_trees(chosen[0], [frame]):
+            return tree.text()
+        raise InputError(f"{chosen[0]}: there is no message {frame}; the column `frame` of `signalling` lists all")
 
     @lazy_property
     def procedures(self) -> pd.DataFrame:

@@ -16,7 +16,12 @@ _MOST_FIELDS = 4
 
 
 @click.command(
-    "dissect", epilog=examples("multitracer dissect capture.pcap --filter dns", "multitracer dissect modem.pcap")
+    "dissect",
+    epilog=examples(
+        "multitracer dissect capture.pcap --filter dns",
+        "multitracer dissect modem.pcap",
+        "multitracer dissect attach.mi2log --message 46",
+    ),
 )
 @click.argument("capture", metavar="INPUT", type=click.Path())
 @click.option(
@@ -29,16 +34,31 @@ _MOST_FIELDS = 4
     show_default=True,
     help="Stop after N packets of the capture.",
 )
+@click.option(
+    "--message",
+    "messages",
+    type=click.IntRange(min=1),
+    multiple=True,
+    metavar="N",
+    help="Print the content of this message of signalling: its number in the report, which is `frame` in the table "
+    "signalling. INPUT is a diagnostic log, or a capture with GSMTAP packets. Repeatable.",
+)
 @forces_reading
 @common_options
-def command(capture: str, display_filter: str | None, max_packets: int) -> None:
+def command(capture: str, display_filter: str | None, max_packets: int, messages: tuple[int, ...]) -> None:
     """Show how Wireshark's dissectors decode the packets of INPUT, one capture file.
 
     Use this command for packets that MultiTracer does not decode itself. It needs tshark and pyshark, and
-    is slow: a few hundred packets per second.
+    is slow: a few hundred packets per second. With --message it prints messages of phone and network as trees, without
+    what identifies a subscriber or a phone.
     """
     from parsers._wireshark import dissect
 
+    if messages:
+        if display_filter is not None:
+            raise click.UsageError("--filter has no effect with --message; leave one of them out")
+        _print_trees(capture, messages)
+        return
     _refuse_log(capture)
     packets = 0
     for packet in dissect(capture, display_filter=display_filter, max_packets=max_packets):
@@ -46,6 +66,25 @@ def command(capture: str, display_filter: str | None, max_packets: int) -> None:
         click.echo(_line(packet))
     if not packets:
         click.echo("no packet" + (f" matches {display_filter}" if display_filter else "") + ".")
+
+
+def _print_trees(path: str, messages: tuple[int, ...]) -> None:
+    """Print the trees of messages in the order in which they were named.
+
+    Raises
+    ------
+    InputError
+        If the log does not have one of them.
+    """
+    from multitracer.errors import InputError
+    from multitracer.words import portable
+    from parsers._signalling.trees import message_trees
+
+    trees = {tree.frame: tree for tree in message_trees(path, messages)}
+    for number in dict.fromkeys(messages):
+        if number not in trees:
+            raise InputError(f"{path}: there is no message {number}; `export tables` lists the frames of all messages")
+        click.echo("\n".join([f"message {number}", *map(portable, trees[number].text().split("\n"))]))
 
 
 def _refuse_log(path: str) -> None:
