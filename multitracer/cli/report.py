@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         "multitracer report --connection 3 --from 10 --to 20 -o zoom.html capture.pcap",
         "multitracer report -o reports/ monday.pcap tuesday.pcap sample_traces/cellular_upload",
         "multitracer report --base-map roads.geojson drive/",
+        "multitracer report --card 1 attach.mi2log",
         "multitracer report -o cdpd/ cdpd-tcp/ cdpd-cc/",
         "multitracer report --pdf -o call.html sample_traces/cellular_upload",
         "multitracer report --assets shared -o week/ monday.pcap tuesday.pcap",
@@ -46,12 +47,26 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Draw the lines of this GeoJSON file as a map below the route of a drive.",
 )
+@click.option(
+    "--card",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Show only the radio and the messages of this card of a phone with several, from 0. Default: the radio of the "
+    "card with most readings; the page has a choice of the messages.",
+)
 @click.option("--pdf", is_flag=True, help="Also write each report as PDF beside the HTML page; needs Chromium.")
 @assets_option
 @pool_option
 @reads_captures
-def command(
-    reading: InputChoice, output: str | None, base_map: str | None, assets: str, *, pdf: bool, pool: bool
+def command(  # noqa: PLR0913  # each is an option
+    reading: InputChoice,
+    output: str | None,
+    base_map: str | None,
+    card: int | None,
+    assets: str,
+    *,
+    pdf: bool,
+    pool: bool,
 ) -> None:
     """Write a self-contained HTML report: what limited the transfer, why, and a view of every packet.
 
@@ -65,7 +80,7 @@ def command(
     from multitracer.report.write import Request
 
     # before any other work, so that a wrong name and a missing browser cost no time
-    request = Request(command=shlex.join(["multitracer", *sys.argv[1:]]))
+    request = Request(command=shlex.join(["multitracer", *sys.argv[1:]]), card=card)
     if base_map is not None:
         from multitracer.report.base_map import read_base_map
 
@@ -171,6 +186,7 @@ def _analysed(session: Inputs, reading: InputChoice, request: Request, *, output
     from multitracer.report.index import Input
 
     recording = load(reading, inputs=session, output=output, cut=False)
+    recording.choose_card(request.card)
     warn_of_empty(recording, reading.window)
     begin_ns, end_ns = axis_bounds_ns(recording, reading)
     chosen = None

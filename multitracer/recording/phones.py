@@ -206,6 +206,15 @@ def chosen(phones: Sequence[Phone], name: str | None, recording: str) -> list[Ph
     return own
 
 
+def of_card(phones: Sequence[Phone], card: int | None) -> list[Phone]:
+    """Return the phones whose rows are of a card, or of no card that a log names; all if it is None.
+
+    Those of another card are left out, also if none is left: the card may have messages, and no readings.
+    """
+    cards = [radios_of(phone.radio, phone.signalling) for phone in phones]
+    return [phone for phone, own in zip(phones, cards, strict=True) if card is None or not own or card in own]
+
+
 def most_within(phones: Sequence[Phone], bounds_ns: Bounds) -> list[tuple[Phone, Phone]]:
     """Return pairs (phone, the same phone with only its rows in a window).
 

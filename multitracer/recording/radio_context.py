@@ -21,7 +21,7 @@ from multitracer.clock.model.relation import Clock
 from multitracer.clock.moved_table import moved
 from multitracer.recording.devices import Placed, of_drive, tracks_of
 from multitracer.recording.inputs import RADIO_CONTEXT_LAYERS
-from multitracer.recording.phones import chosen, most_within, phones_of, span_of_packets, which_phone
+from multitracer.recording.phones import chosen, most_within, of_card, phones_of, span_of_packets, which_phone
 from multitracer.recording.window import within_both
 from multitracer.schemas.radio import GAPS, MARKERS, POSITION, RADIO
 from multitracer.schemas.signalling import HANDOVERS
@@ -62,6 +62,10 @@ class Recorded(Protocol):
     @property
     def phone(self) -> str | None:
         """The name of the phone that the user chose; None for all."""
+
+    @property
+    def card(self) -> int | None:
+        """The card of a phone that the user chose; None for all."""
 
     @property
     def captures(self) -> Sequence[Capture]:
@@ -164,7 +168,7 @@ class RadioContext:
             complete, bounds_ns = self.shown_of
             return [own for _, own in most_within(complete.phones, bounds_ns)]
         phones = phones_of(self.radio, self.logged(HANDOVERS.name), self.recording.captures)
-        return chosen(phones, self.recording.phone, self.recording.name)
+        return of_card(chosen(phones, self.recording.phone, self.recording.name), self.recording.card)
 
     @cached_property
     def drive(self) -> tuple[Placed, Route] | None:

@@ -75,6 +75,8 @@ class Recording:
         What the user states of the times in its logs, as `parsers.force_reading` takes it: `zone` and `date`.
     phone : str or None
         The phone whose radio logs are used: its host, its log, or its serial number. None uses all.
+    card : int or None
+        The card of a phone with several that is shown, as the columns `modem` and `card` number it. None shows all.
     """
 
     inputs: Inputs
@@ -84,6 +86,7 @@ class Recording:
     bounds_ns: Bounds = (None, None)
     stated: dict[str, str] = field(default_factory=parsers.forced_times)
     phone: str | None = field(default_factory=_forced_phone)
+    card: int | None = None
     _logs: dict[str, list[ParsedLog]] = field(default_factory=dict, repr=False)
     _losses: dict[str, list[str]] = field(default_factory=dict, repr=False)
     _radio_context: dict[str | None, RadioContext] = field(default_factory=dict, init=False, repr=False)
@@ -105,8 +108,20 @@ class Recording:
         inputs = replace(self.inputs, warnings=[])
         notes = list(self.notes)
         return Recording(
-            inputs, notes=notes, stated=self.stated, phone=self.phone, _logs=self._logs, _losses=self._losses
+            inputs,
+            notes=notes,
+            stated=self.stated,
+            phone=self.phone,
+            card=self.card,
+            _logs=self._logs,
+            _losses=self._losses,
         )
+
+    def choose_card(self, card: int | None) -> None:
+        """Show only one card of a phone with several, or all (None)."""
+        if card != self.card:
+            self.card = card
+            self._radio_context.clear()
 
     def __len__(self) -> int:
         return sum(map(len, self.captures))

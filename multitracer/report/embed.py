@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 OVERVIEW_BINS = 1_400
 """Bins of the overview, which is drawn before all points are read: one for each pixel of a wide screen."""
 
-_MARGIN = 0.01
+VIEW_MARGIN = 0.01
+"""Room before and after all data in the widest view of a figure, as a share of their length."""
 _MIN_OVERVIEW_BINS = 64
 _PACKETS = ("sequence",)
 """Panels whose points are packets or frames; the values of other panels can be derived from them."""
@@ -73,7 +74,7 @@ def embed(
     last = max((int(series.time_ns[-1]) for series in drawn), default=origin_ns)
     ends = [(first, last), *((each.from_ns, each.to_ns) for each in places)]
     (begin_s, end_s), *intervals = (seconds_since(np.array(each), origin_ns).tolist() for each in ends)
-    room_s = max((end_s - begin_s) * _MARGIN, 1e-6)
+    room_s = max((end_s - begin_s) * VIEW_MARGIN, 1e-6)
     described, points = _packed(panels, budget_bytes, origin_ns)
     return {
         "id": identity,

@@ -205,12 +205,9 @@ def _written(
         for numbers in columns.values():
             digest = hashlib.blake2b(np.ascontiguousarray(numbers, dtype=np.int64).data).digest()
             if digest not in known:
-                coded = zigzag(numbers)
-                planes = max(1, -(-int(coded.max(initial=0)).bit_length() // 8))
-                lowest_first = coded.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :planes]
-                planes_first = np.ascontiguousarray(lowest_first.T).tobytes()
+                text, planes = column_text(numbers)
                 known[digest] = len(lines), planes
-                lines.append(base64.b64encode(_compressed(planes_first)).decode())
+                lines.append(text)
             written.append(known[digest])
         entries.append(
             {
@@ -223,11 +220,20 @@ def _written(
     return Fitted(tick_ns, lines, entries, reduced)
 
 
-def _compressed(planes: bytes) -> bytes:
-    """Return byte planes as gzip."""
-    strategy = zlib.Z_RLE if len(planes) >= _LONG_BYTES else zlib.Z_DEFAULT_STRATEGY
+def column_text(numbers: Array) -> tuple[str, int]:
+    """Return a column of integers as the text of a page, and the bytes of a number, which are its planes."""
+    coded = zigzag(numbers)
+    planes = max(1, -(-int(coded.max(initial=0)).bit_length() // 8))
+    lowest_first = coded.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :planes]
+    planes_first = np.ascontiguousarray(lowest_first.T).tobytes()
+    strategy = zlib.Z_RLE if len(planes_first) >= _LONG_BYTES else zlib.Z_DEFAULT_STRATEGY
+    return base64.b64encode(compressed(planes_first, strategy)).decode(), planes
+
+
+def compressed(content: bytes, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> bytes:
+    """Return bytes as gzip, which a browser decompresses by itself."""
     packer = zlib.compressobj(_GZIP_LEVEL, wbits=_GZIP_FORMAT, strategy=strategy)
-    return packer.compress(planes) + packer.flush()
+    return packer.compress(content) + packer.flush()
 
 
 def columns_of(series: Series, origin_ns: int, tick_ns: int, *, frames: bool = True) -> dict[str, Array]:

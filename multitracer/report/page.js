@@ -91,9 +91,24 @@
   const route = document.getElementById("route");
   if (route) window.routeMap = RouteMap.mount(document.querySelector(".map"), JSON.parse(route.textContent));
 
+  /* After the first screen is painted: what is below need not delay it. A hidden page is never painted. */
+  const painted = new Promise((done) => (document.hidden ? done() : requestAnimationFrame(() => setTimeout(done))));
+
   const figure = document.querySelector(".figure");
   const data = document.getElementById("figures");
-  if (!figure || !data) return;
+  const signalling = document.getElementById("signalling");
+  const isAlone = !figure || !data; // no figure has a time of its own
+
+  function mountSignalling() {
+    const section = document.querySelector("section.signalling");
+    return Signalling.mount(section, JSON.parse(signalling.textContent), isAlone);
+  }
+
+  if (signalling) {
+    const before = isAlone ? painted : painted.then(() => window.report);
+    window.signalling = before.then(mountSignalling);
+  }
+  if (isAlone) return;
 
   function mark(number) {
     for (const row of document.querySelectorAll("tr[data-figure]")) {
@@ -107,9 +122,6 @@
     const said = ["strong", "p"].map((each) => row?.querySelector(`:scope > ${each}`)?.textContent);
     return said.filter(Boolean).join(": ");
   }
-
-  /* After the first screen is painted: the figure below need not delay it. A hidden page is never painted. */
-  const painted = new Promise((done) => (document.hidden ? done() : requestAnimationFrame(() => setTimeout(done))));
 
   window.report = painted.then(() => Figures.mount(figure, JSON.parse(data.textContent), mark)).then((shown) => {
     for (const button of document.querySelectorAll("button[data-show]")) {

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.report.markup import Child
+    from multitracer.report.signalling_section import Viewer
 
 FOLDER = "assets"
 _LETTERS = 16
@@ -139,6 +140,7 @@ _POINTS_CODE = "link decoder loader table axes marks packets trend panel plot fi
 _FIGURE_CODE = ("timeline.js", "tracks.js", *(f"points/{name}.js" for name in _POINTS_CODE.split()))
 _MAP_CODE = ("drive/map_gestures.js", "drive/map.js")
 """Scripts of the map; each uses only those before it."""
+_SIGNALLING_CODE = tuple(f"signalling/{name}.js" for name in ("messages", "lanes", "tree", "list", "signalling"))
 
 
 def document(
@@ -146,6 +148,7 @@ def document(
     *sections: Child,
     figures: list[dict[str, object]] | None = None,
     route: dict[str, object] | None = None,
+    signalling: Viewer | None = None,
     assets: Assets | None = None,
 ) -> str:
     """Return a complete page.
@@ -160,6 +163,8 @@ def document(
         Figures from `embed.embed`; the texts of their series are written at the end of the page.
     route : dict, optional
         Map from `route_map.map_document`.
+    signalling : Viewer, optional
+        Viewer of messages from `signalling_section.signalling_viewer`; its section is among the sections.
     assets : Assets, optional
         Folder for script and style; by default the page contains them.
 
@@ -169,8 +174,9 @@ def document(
         If the assets cannot be written.
     """
     scripts = [
-        *(map(own_file, _FIGURE_CODE) if figures or route else []),
+        *(map(own_file, _FIGURE_CODE) if figures or route or signalling else []),
         *(map(own_file, _MAP_CODE) if route else []),
+        *(map(own_file, _SIGNALLING_CODE) if signalling else []),
         own_file("page.js"),
     ]
     texts = [  # columns of figures stand behind all else: the overview need not wait
@@ -178,12 +184,14 @@ def document(
         for number, figure in enumerate(figures or [])
         if isinstance(lines := figure.pop("lines"), list) and lines
     ]
+    if signalling is not None:
+        texts.append(element("script", Markup("\n".join(signalling.lines)), type="text/plain", id="messages"))
+    held = {"figures": figures, "route": route, "signalling": signalling and signalling.document}
     data = [
-        element("script", json_text(held), type="application/json", id=name)
-        for name, held in (("figures", figures), ("route", route))
-        if held
+        element("script", json_text(value), type="application/json", id=name) for name, value in held.items() if value
     ]
     style = [own_file("page.css"), *([own_file("points/figure.css")] if figures else [])]
+    style += [own_file("signalling/signalling.css")] if signalling else []
     return complete_page(
         title, sections, code=attached("".join(style), "\n".join(scripts), assets), data=data, texts=texts
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.drive import Drive
 from multitracer.diagnosis.limits.group import group_of
+from multitracer.errors import InputError
 from multitracer.figures.link_panels import axis_title, in_link_time, place_in_link_time
 from multitracer.figures.stack import SharedAxis, axis_origin_ns
 from multitracer.figures.stacked import StackedView, stacked_panels, stacked_places
@@ -29,7 +30,7 @@ from multitracer.report.drive_section import (
     tcp_on_the_road,
     worst_list,
 )
-from multitracer.report.embed import embed, packet_facts
+from multitracer.report.embed import VIEW_MARGIN, embed, packet_facts
 from multitracer.report.explained_panels import explained_panels
 from multitracer.report.figure_section import drive_figure_section, figure_section, static_figure
 from multitracer.report.first_screen import FirstScreenContent, RouteContent, first_screen
@@ -37,6 +38,7 @@ from multitracer.report.markup import fold
 from multitracer.report.page import document, write
 from multitracer.report.route_map import map_figure, map_section
 from multitracer.report.sections import load_section, provenance_section, summary_section, trust_line
+from multitracer.report.signalling_section import TITLE, Axis, first_message_ns, signalling_viewer
 from multitracer.words import printable, size
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from multitracer.report.markup import Markup
     from multitracer.report.page import Assets
     from multitracer.report.route_map import DrawnRoute
+    from multitracer.report.signalling_section import Viewer
     from multitracer.tables import Document
 
 MOST_FIGURES = 6
@@ -78,6 +81,8 @@ class Request:
         Lines to draw below the route of a drive.
     assets : Assets, optional
         Folder for script and style of the page; by default the page contains them.
+    card : int, optional
+        The card of a phone with several whose radio and messages are shown; by default all.
     """
 
     connection: int | None = None
@@ -87,6 +92,7 @@ class Request:
     command: str = ""
     base_map: BaseMap | None = None
     assets: Assets | None = None
+    card: int | None = None
 
     def recorded_ns(self, origin_ns: int, speed: float) -> Bounds:
         """Return the requested interval in recorded time; its end is not included.
@@ -122,6 +128,8 @@ def write_report(
     InputError
         If there is no such connection, or the file cannot be written.
     """
+    if request.card is not None:
+        recording.choose_card(request.card)
     radio_context = recording.radio_context()
     is_drive = not len(recording) and (radio_context or not recording.captures)
     page = _of_logs(recording, request) if is_drive else _of_captures(recording, request)
@@ -129,7 +137,17 @@ def write_report(
     title = request.title.strip() or points or recording.name
     sections = [*page.sections, provenance_section(recording, command=request.command)]
     route = None if page.route is None else page.route.document
-    write(path, document(printable(title), sections, figures=page.figures, route=route, assets=request.assets))
+    write(
+        path,
+        document(
+            printable(title),
+            sections,
+            figures=page.figures,
+            route=route,
+            signalling=page.signalling,
+            assets=request.assets,
+        ),
+    )
     return page.answer
 
 
@@ -140,6 +158,7 @@ class _Page(NamedTuple):
     figures: list[Document]
     route: DrawnRoute | None
     answer: FirstScreenContent | None = None
+    signalling: Viewer | None = None
 
 
 def _of_captures(recording: Recording, request: Request) -> _Page:
@@ -153,7 +172,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
     transfers = [Transfer.of(recording, each.number, reverse=each.reverse) for each in drawn]
     first = transfers[0] if transfers else None
     radio_context = (first and first.radio_context) or recording.radio_context()
-    first_ns = axis_origin_ns(first.at_sender.capture) if first else radio_context.first_ns or 0
+    first_ns = axis_origin_ns(first.at_sender.capture) if first else _first_ns(recording)
 
     is_on_its_clock = first and at_sender and at_sender.capture is first.at_sender.capture  # as the road is
     shown_ns = request.recorded_ns(first_ns, speed)
@@ -174,6 +193,8 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
         zero_ns, has_figure = axis_origin_ns(explained.capture), bool(answer.panels)
         happened = happened_section(diagnosis, origin_ns=zero_ns, speed=speed, figure=has_figure)
     worst = worst_list(drive, origin_ns=first_ns, speed=speed)
+    incidents_ns = [*_incidents_ns(drive), *([] if diagnosis is None else (f.begin_ns for f in diagnosis.findings))]
+    viewer = signalling_viewer(recording, radio_context, Axis(first_ns, speed, shown_ns), incidents_ns)
     content = None if route is None else RouteContent(map_figure(route), worst)
     sections = [
         trust_line(recording) if answer is None else first_screen(recording, answer, content),
@@ -181,6 +202,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
         happened,
         stretches_section(drive, origin_ns=first_ns, speed=speed, is_aggregated=True),
         _figures_section(drawn, shown, several=len(captures) > 1),
+        None if viewer is None else fold(TITLE, viewer.section, note=viewer.note, id="signalling-section"),
         None if diagnosis is None else limits_section(diagnosis),
         summary_section(
             drawn[0] if drawn else None,
@@ -207,14 +229,37 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
         name = each.drawn.number
         figure |= {"options": f"--connection {name}", "filename": f"connection-{name}"}
         figures.append(figure | {"packets": packet_facts(each.drawn.capture, transfer)})
-    return _Page(sections, figures, route, answer)
+    return _Page(sections, figures, route, answer, viewer)
+
+
+def _first_ns(recording: Recording) -> int:
+    """Return the recorded time that a page without TCP calls 0: the first reading, else the first message."""
+    first_ns = recording.radio_context().first_ns
+    return first_message_ns(recording) if first_ns is None else first_ns
+
+
+def _widen(figure: Document, span_s: tuple[float, float]) -> None:
+    """Let a figure over time show all of a span: messages begin before the first reading, and end after the last."""
+    low, high = figure["view"]
+    room_s = (span_s[1] - span_s[0]) * VIEW_MARGIN
+    figure["view"] = [min(low, span_s[0] - room_s), max(high, span_s[1] + room_s)]
+    figure["span"] = [min(figure["span"][0], span_s[0]), max(figure["span"][1], span_s[1])]
+
+
+def _incidents_ns(drive: Drive) -> list[int]:
+    """Return the recorded times at which bad stretches of a drive begin."""
+    try:
+        return drive.stretches["begin_ns"].tolist() if drive.phones else []
+    except InputError:  # times of two clocks: the page says so where it lists the stretches
+        return []
 
 
 def _of_logs(recording: Recording, request: Request) -> _Page:
     """Return the content for a recording without a TCP connection: radio and route."""
     radio_context = recording.radio_context()
-    first_ns = radio_context.first_ns or 0
-    drive = Drive(radio_context, shown_ns=request.recorded_ns(first_ns, 1))
+    first_ns = _first_ns(recording)
+    shown_ns = request.recorded_ns(first_ns, 1)
+    drive = Drive(radio_context, shown_ns=shown_ns)
     route = route_map(drive.part, {}, origin_ns=first_ns, base=request.base_map)
     shown = drive.part.radio_context
     figures = (
@@ -223,6 +268,9 @@ def _of_logs(recording: Recording, request: Request) -> _Page:
         else []
     )
     load = load_section(recording)
+    viewer = signalling_viewer(recording, radio_context, Axis(first_ns, bounds_ns=shown_ns), _incidents_ns(drive))
+    if figures and viewer is not None and viewer.span_s is not None:
+        _widen(figures[0], viewer.span_s)
     sections = [
         stretches_section(drive, origin_ns=first_ns, speed=1),
         trust_line(recording) if recording.captures else None,
@@ -230,9 +278,10 @@ def _of_logs(recording: Recording, request: Request) -> _Page:
         load,
         None if route is None else map_section(route),
         drive_figure_section(len(figures), picture=drive_picture(shown, origin_ns=first_ns)) if figures else None,
+        None if viewer is None else viewer.section,
         *phone_sections(drive.part, origin_ns=first_ns, speed=recording.speed),
     ]
-    return _Page(sections, figures, route)
+    return _Page(sections, figures, route, signalling=viewer)
 
 
 class _Shown(NamedTuple):

@@ -96,18 +96,21 @@ const makeDecoder = () => {
     return levels;
   }
 
-  /* A series as the page draws it. `texts` holds a text for each column; `pause` lets others work. */
-  async function table(stored, texts, pause) {
-    const columns = {};
+  /* Columns by name. `texts` holds a text for each of them; `pause` lets others work. */
+  async function columns(stored, texts, pause) {
+    const read = {};
     for (const [i, name] of stored.columns.entries()) {
-      columns[name] = await column(texts[i], { points: stored.points, planes: stored.planes[i] }, pause);
+      read[name] = await column(texts[i], { points: stored.points, planes: stored.planes[i] }, pause);
     }
-    return withBlocks(scaled(columns, stored));
+    return read;
   }
+
+  /* A series as the page draws it. */
+  const table = async (stored, texts, pause) => withBlocks(scaled(await columns(stored, texts, pause), stored));
 
   const withBlocks = (columns) => ({ ...columns, levels: pyramid(columns) });
 
-  return { table, scaled, withBlocks, BLOCK };
+  return { table, columns, inflated: (text) => inflated(bytesOf(text)), scaled, withBlocks, BLOCK };
 };
 
 const Decoder = makeDecoder();
