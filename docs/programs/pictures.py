@@ -14,6 +14,7 @@ from typing import Any
 
 from multitracer.cli._program import run
 from tests.report.chromium import Browser
+from tests.report.signalling_pages import drive
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
@@ -40,6 +41,7 @@ def main() -> None:
             _efficiency(browser, Path(folder))
             _drive(browser, Path(folder) / "drive.html")
             _measured(browser, Path(folder) / "measured.html")
+            _messages(browser, Path(folder))
 
 
 def _run(*arguments: str) -> None:
@@ -118,6 +120,23 @@ def _drive(browser: Browser, page: Path) -> None:
     )
     browser.wait("window.routeMap.place()")
     _save(browser, "drive_map")
+
+
+def _messages(browser: Browser, folder: Path) -> None:
+    """Show the messages of a made-up drive, with one that unfolds."""
+    page = folder / "messages.html"
+    _run("report", str(drive(folder / "drive.pcap")), "-o", str(page))
+    browser.resize(1100, 1010)
+    browser.prefer("light")
+    browser.open(page)
+    browser.evaluate("window.signalling.then((viewer) => (window.viewer = viewer))")
+    browser.evaluate("document.querySelector('section.signalling').scrollIntoView()")
+    browser.evaluate("document.querySelector('.of-group button[data-at]').click()")
+    browser.evaluate("Timeline.zoom(...Timeline.bounds())")
+    browser.evaluate("document.querySelector('section.signalling').scrollIntoView()")
+    browser.evaluate("document.querySelector('.list .message.chosen .unfold').click()")
+    browser.wait("document.querySelectorAll('.list .tree details').length > 1")
+    _save(browser, "messages")
 
 
 def _open(browser: Browser, page: Path, scheme: str) -> None:
