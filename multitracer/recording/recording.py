@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from multitracer.logs import Point
     from multitracer.manifest import Manifest
     from multitracer.recording.hosts import HostLogs
+    from multitracer.recording.quic import QuicRecording
     from multitracer.recording.radio_context import RadioContext
     from multitracer.recording.window import Bounds, Window
     from multitracer.tables import Document, Table
@@ -53,6 +54,11 @@ _STATE = attrgetter("st_size", "st_mtime_ns")
 def _forced_phone() -> str | None:
     phone = parsers.forced_reading().get("phone")
     return phone if isinstance(phone, str) else None
+
+
+def _forced_keylog() -> str | None:
+    keylog = parsers.forced_reading().get("keylog")
+    return keylog if isinstance(keylog, str) else None
 
 
 @dataclass
@@ -77,6 +83,8 @@ class Recording:
         The phone whose radio logs are used: its host, its log, or its serial number. None uses all.
     card : int or None
         The card of a phone with several that is shown, as the columns `modem` and `card` number it. None shows all.
+    keylog : str or None
+        A key log of TLS that opens QUIC, beside those of the session.
     """
 
     inputs: Inputs
@@ -87,6 +95,7 @@ class Recording:
     stated: dict[str, str] = field(default_factory=parsers.forced_times)
     phone: str | None = field(default_factory=_forced_phone)
     card: int | None = None
+    keylog: str | None = field(default_factory=_forced_keylog)
     _logs: dict[str, list[ParsedLog]] = field(default_factory=dict, repr=False)
     _losses: dict[str, list[str]] = field(default_factory=dict, repr=False)
     _radio_context: dict[str | None, RadioContext] = field(default_factory=dict, init=False, repr=False)
@@ -113,6 +122,7 @@ class Recording:
             stated=self.stated,
             phone=self.phone,
             card=self.card,
+            keylog=self.keylog,
             _logs=self._logs,
             _losses=self._losses,
         )
@@ -288,6 +298,16 @@ class Recording:
         from multitracer.recording.hosts import HostLogs  # noqa: PLC0415  # a single capture needs none
 
         return HostLogs.of(self)
+
+    @cached_property
+    def quic(self) -> QuicRecording:
+        """The QUIC connections of its captures and qlogs; the captures are read again for it."""
+        from multitracer.recording.quic import quic_of  # noqa: PLC0415  # few recordings are asked for it
+
+        found = quic_of(self)
+        for sentence in found.notes:
+            self.warn_once(sentence)
+        return found
 
     def radio_context(self, point: str | None = None) -> RadioContext:
         """Return the radio and position data, on the clock of a capture point or else of their hosts."""
