@@ -336,7 +336,7 @@ def _of_qlog(tables: dict[str, Table], trace: dict[str, object]) -> QuicConnecti
     part = packets.take(mine)
     space = np.array([_SPACES.get(each, Space.UNKNOWN_VERSION.value) for each in part["space"].tolist()], np.int64)
     count = len(part)
-    cids = [bytes.fromhex(each) for each in str(trace["cids"]).split()]
+    cids = [bytes.fromhex(each) for each in str(trace["cids"]).split() if each != trace["odcid"]]
     known = QuicConnection(Endpoints("client", 0, "server", 0), VERSION_1, absent="", source="qlog", is_server=is_server)
     known.client_cid, known.server_cid = (*cids, b"", b"")[:2]
     known.columns = {
@@ -446,11 +446,11 @@ def _packet_table(path: QuicPath, view: QuicView) -> Table:
             sent = sent_packets(known, reverse=way)
             for name in ("acked_ns", "ack_delay_ns", "rtt_ns", "lost", "flight_bytes"):
                 made[name][sent.row] = getattr(sent, name)
-        _add_windows(known, made)
+        add_windows(known, made)
     return Table(QUIC_PACKETS, made)
 
 
-def _add_windows(known: QuicConnection, made: dict[str, Array]) -> None:
+def add_windows(known: QuicConnection, made: dict[str, Array]) -> None:
     """Fill what flow control lets follow each packet that carries stream data."""
     reverse = known.columns["reverse"].tolist()
     events = [(row, 0, kind, first, last) for row, kind, first, last in known.frames.numbers if kind in (0x10, 0x11)]
