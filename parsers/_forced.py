@@ -30,7 +30,7 @@ def force_reading(**choices: object) -> Iterator[None]:
         counts the packets of tunnels as they are, and does not read what is inside them; ``keep_duplicates``: True
         keeps the copies of packets that were captured more than once; ``zone``: time zone of times of logs that name
         none (`zone_of`); ``date``: date of the first time of logs that give none (`date_of`); ``phone``: the phone
-        whose radio logs are used, of several in a recording.
+        whose radio logs are used, of several in a recording; ``keylog``: a key log of TLS that opens QUIC.
     """
     held = forced_reading() | choices
     FORCED.append(held)

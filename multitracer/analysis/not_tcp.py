@@ -23,8 +23,8 @@ _TUNNEL = "reading it without --no-decap, or a capture of whole packets: TCP ins
 _LINK_TYPE = "the right link type: the file may name another one than its packets have (capinfos shows it)"
 _HELP = {
     "QUIC": (
-        "a log of the program at one end (qlog), or the same transfer over TCP: QUIC encrypts its packet "
-        "numbers and acknowledgements"
+        "the keys of its connections (SSLKEYLOGFILE, --keylog), a qlog of the sender, or a capture at the other end "
+        "too: diagnose answers for QUIC by what there is"
     ),
     "UDP port 443": "a log of the program at one end (qlog), or the same transfer over TCP",
     "WireGuard": _ENCRYPTED,
@@ -79,8 +79,9 @@ def not_tcp(files: Sequence[SourceFile]) -> str:
     part = f" (of the first {looked:,} packets)" if looked < packets else ""
     holds = f"None of the {packets:,} packets holds" if packets > 1 else "The only packet does not hold"
     helps = _help([each.name for each in listed])
+    nothing = "; its QUIC is shown apart" if listed and listed[0].name.startswith("QUIC") else ", so nothing was analysed"
     return (
-        f"{holds} a TCP segment, so nothing was analysed. Found{part}: {_what(listed) or 'nothing known'}. "
+        f"{holds} a TCP segment{nothing}. Found{part}: {_what(listed) or 'nothing known'}. "
         f"{_rates(listed)}What would help: {helps}."
     )
 

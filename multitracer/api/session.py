@@ -53,6 +53,7 @@ def open(  # noqa: A001, PLR0913  # as in gzip.open; each is what one log lacks
     zone: str | None = None,
     date: str | None = None,
     phone: str | None = None,
+    keylog: str | os.PathLike[str] | None = None,
 ) -> Session:
     """Read and analyse captures and logs, or a session folder.
 
@@ -81,6 +82,8 @@ def open(  # noqa: A001, PLR0913  # as in gzip.open; each is what one log lacks
         the manifest, else 1970-01-01.
     phone : str, optional
         Use only the radio of this phone or modem, of several in a session: its host, its log, or its serial number.
+    keylog : str or path-like, optional
+        Open QUIC with the secrets in this key log (SSLKEYLOGFILE), beside those of the session and of pcapng.
 
     Returns
     -------
@@ -108,6 +111,7 @@ def open(  # noqa: A001, PLR0913  # as in gzip.open; each is what one log lacks
         zone=zone,
         date=date,
         phone=phone,
+        keylog=None if keylog is None else str(keylog),
     )
     session = Session(recording)
     return session if is_complete else session.between(begin, end)

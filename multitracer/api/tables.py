@@ -28,6 +28,7 @@ from multitracer.recording.recording import NO_CAPTURE
 from multitracer.recording.transactions import transactions_of
 from multitracer.schemas.link import FAIRNESS, LINK_EVENTS, LINK_FRAMES, SHARES
 from multitracer.schemas.mobility import AROUND, AROUND_LIMITS, CELLS, EPOCHS, JUDGED_HANDOVERS, SECONDS, STRETCHES
+from multitracer.schemas.quic import QUIC_CONNECTIONS, QUIC_PACKETS, QUIC_STATE
 from multitracer.schemas.radio import GAPS, MARKERS, POSITION, RADIO
 from multitracer.schemas.sender import TCP_EVENTS, TCP_STATE
 from multitracer.schemas.signalling import PROCEDURES, SIGNALLING, SIGNALLING_STATES
@@ -60,6 +61,43 @@ class LoggedTables(Kept):
         True
         """
         return self._logged("tcp", TCP_STATE)
+
+    @lazy_property
+    def quic_connections(self) -> pd.DataFrame:
+        """The QUIC connections of captures and qlogs (docs/quic.md); `mt.columns("quic_connections")`.
+
+        Examples
+        --------
+        >>> session.quic_connections.empty
+        True
+        """
+        return self._of_quic(QUIC_CONNECTIONS, self._recording.quic.connections())
+
+    @lazy_property
+    def quic_packets(self) -> pd.DataFrame:
+        """The packets of QUIC connections, opened by keys where there are some; `mt.columns("quic_packets")`.
+
+        Examples
+        --------
+        >>> session.quic_packets.empty
+        True
+        """
+        return self._of_quic(QUIC_PACKETS, self._recording.quic.packets())
+
+    @lazy_property
+    def quic_state(self) -> pd.DataFrame:
+        """The sender's own state as qlogs have it; `mt.columns("quic_state")`.
+
+        Examples
+        --------
+        >>> session.quic_state.empty
+        True
+        """
+        return self._of_quic(QUIC_STATE, self._recording.quic.state())
+
+    def _of_quic(self, schema: Schema, tables: Iterable[tuple[str, Table]]) -> pd.DataFrame:
+        chunks = [HostTable(host, _within(table, self._bounds_ns), host) for host, table in tables]
+        return framed(schema, chunks, sort=_time_column(schema), absent={ROWS: "the session has no QUIC connection"})
 
     @lazy_property
     def tcp_events(self) -> pd.DataFrame:

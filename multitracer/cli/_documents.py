@@ -101,6 +101,9 @@ def write_json(
 
         related = [each for capture in recording.captures for each in multipath_documents(capture)]
     stream.write(f'"multipath": {_json(related)},\n')
+    from multitracer.cli._quic import quic_records  # few recordings hold any
+
+    stream.write(f'"quic": {_json(quic_records(recording))},\n')
     stream.writelines(f"{_json(name)}: {_json(value)},\n" for name, value in further.items())
     stream.write('"connections": [')
     separator, between = "\n", _json_record().split('"%s"')

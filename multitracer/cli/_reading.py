@@ -158,6 +158,13 @@ FORCING = {
         help="Use only the radio of this phone or modem, of several in a session: its host, its log, or its serial "
         "number. Default: all, of which the one with most readings is shown.",
     ),
+    "keylog": click.option(
+        "--keylog",
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="FILE",
+        help="Open QUIC with the secrets in this key log (SSLKEYLOGFILE), beside those of the session and of pcapng. "
+        "They are written nowhere.",
+    ),
 }
 """Options that say how captures and logs are read, by the name that `parsers.force_reading` knows.
 
@@ -170,7 +177,8 @@ _MAX_MEMORY = click.option(
     help="Use at most N bytes of memory (500M, 2G). Default: four fifths of what is free. A command that needs more "
     "ends with an error.",
 )
-_UNFORCED = {"time_unit": None, "decap": True, "keep_duplicates": False, "zone": None, "date": None, "phone": None}
+_UNFORCED = {"time_unit": None, "decap": True, "keep_duplicates": False, "zone": None, "date": None, "phone": None,
+             "keylog": None}  # fmt: skip
 """The values that force nothing."""
 
 

@@ -78,7 +78,10 @@ def show_summary(sheet: Page, recording: Recording, only: Sequence[tuple[Capture
         if len(recording) == 1:
             show_connection(sheet, next(capture for capture in recording.captures if len(capture)), 1)
     if not recording.captures:
-        sheet.line(NO_PACKETS)
+        from multitracer.cli._quic import show_quic  # few recordings hold any
+
+        if not show_quic(sheet, recording):
+            sheet.line(NO_PACKETS)
         show_logs(sheet, recording)
     if not recording.captures or recording.inputs.listed:
         show_streams(sheet, recording)
@@ -96,6 +99,10 @@ def show_connections(sheet: Page, recording: Recording, only: Sequence[tuple[Cap
             show_connection(sheet, capture, n)
         return
     connections = len(recording)
+    from multitracer.cli._quic import show_quic  # few recordings hold any
+
+    if show_quic(sheet, recording) and not connections:
+        return
     sheet.line(recording.connections_in_words if several else count(connections, "TCP connection"), bold=True)
     rows = [_cells(capture, n, several=several) for capture, n in recording.largest(LISTED)]
     if rows:
@@ -254,7 +261,7 @@ def _file_facts(file: SourceFile) -> Iterator[tuple[str, str]]:
     programs = sorted({file.program_of(*flow) for flow in file.users_of_flows})
     left = f" and {len(programs) - LISTED:,} more" if len(programs) > LISTED else ""
     yield "programs", ", ".join(programs[:LISTED]) + left
-    yield "secrets", f"{count(file.secrets, 'block')} for decryption, not used here" if file.secrets else ""
+    yield "secrets", f"{count(file.secrets, 'block')} for decryption; those of QUIC are used" if file.secrets else ""
     for number, text in file.comments[:_COMMENTS]:
         yield "comment", text if number is None else f"packet {number}: {text}"
     if len(file.comments) > _COMMENTS:

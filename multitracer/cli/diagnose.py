@@ -75,6 +75,8 @@ def command(reading: InputChoice, as_json: bool, intervals: bool, direction: str
             raise click.UsageError("--intervals are of a transfer, but no packets were captured; omit --intervals")
         _write_drive(recording, reading, output, as_json=as_json)
         return
+    if _wrote_quic(recording, reading, (output, direction), as_json=as_json, intervals=intervals):
+        return
     from multitracer.diagnosis.diagnose import explain
 
     if reading.connection is None and direction is None and len(recording) > 1:
@@ -88,6 +90,29 @@ def command(reading: InputChoice, as_json: bool, intervals: bool, direction: str
             stream.write(json.dumps(_document(diagnosis, intervals=intervals), indent=1, allow_nan=False) + "\n")
         else:
             _show(page(stream), diagnosis)
+
+
+def _wrote_quic(
+    recording: Recording, reading: InputChoice, asked: tuple[str | None, str | None], *, as_json: bool, intervals: bool
+) -> bool:
+    """Write the answer for a QUIC connection if one is meant; return whether it is."""
+    from multitracer.cli._quic import chosen_path
+
+    path = chosen_path(recording, reading.connection)
+    if path is None:
+        return False
+    from multitracer.cli._output import page, text_output
+    from multitracer.cli._quic import show_answer
+    from multitracer.diagnosis.quic import explain_quic
+
+    output, direction = asked
+    answer = explain_quic(recording, path, reverse=None if direction is None else direction == "reverse")
+    with text_output(output) as stream:
+        if as_json:
+            stream.write(json.dumps(answer.document(intervals=intervals), indent=1, allow_nan=False) + "\n")
+        else:
+            show_answer(page(stream), recording, answer)
+    return True
 
 
 def _write_drive(recording: Recording, reading: InputChoice, output: str | None, *, as_json: bool) -> None:

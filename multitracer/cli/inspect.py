@@ -60,6 +60,7 @@ def command(reading: InputChoice, *, as_json: bool) -> None:
 
 
 def _show(sheet: Page, session: Inputs, recording: Recording | None, reading: InputChoice) -> None:
+    from multitracer.cli._quic import show_quic
     from multitracer.cli._summary import show_logs, show_streams
     from multitracer.cli._transactions import read_transports, show_transactions
     from multitracer.recording.transactions import LAYER
@@ -72,6 +73,8 @@ def _show(sheet: Page, session: Inputs, recording: Recording | None, reading: In
     if recording.captures or reading.connection is not None:
         _show_captures(sheet, recording, reading)
         sheet.line()
+    elif show_quic(sheet, recording):  # of qlogs alone
+        sheet.line()
     show_logs(sheet, recording)
     show_streams(sheet, recording)
 
@@ -81,6 +84,7 @@ def _write_json(session: Inputs, recording: Recording | None) -> None:
 
     from multitracer.cli._documents import file_record
     from multitracer.cli._output import standard_output
+    from multitracer.cli._quic import quic_records
     from multitracer.cli._summary import log_records
     from multitracer.words import portable
 
@@ -99,6 +103,7 @@ def _write_json(session: Inputs, recording: Recording | None) -> None:
             }
             for capture in captures
         ],
+        "quic": [] if recording is None else quic_records(recording),
         "logs": [] if recording is None else list(log_records(recording)),
         "warnings": [portable(each) for each in (session if recording is None else recording).warnings],
     }

@@ -55,6 +55,8 @@ _OF_TCP = ("TCP", "SO_", "tcp_", "Nagle", "SYN")
 _FULL_SHARE = 0.5
 """Share of a limit's time in which a full congestion window confirms it, or an open one contradicts it."""
 _WORTH_SAYING = 0.1
+_NEVER_MEASURED = (Limit.APPLICATION, Limit.SENDER_BUFFER)
+"""A QUIC sender paces in its program: that it sends nothing is no proof that it has nothing."""
 _NOUNS = {
     Limit.HANDSHAKE: "the handshake", Limit.OUTAGE: "an outage of the path", Limit.LINK: "the link",
     Limit.RECOVERY: "the repair of lost packets", Limit.RECEIVER_WINDOW: "flow control of the receiver",
@@ -353,6 +355,11 @@ def _by_frames(
             *(column.tolist() for column in (seen.cells.begin, seen.cells.end, seen.cells.limit, seen.cells.part,
               seen.confidence, seen.is_reverse)), strict=True)
     ]  # fmt: skip
+    if len(path.captures) >= 2:  # each datagram's fate and delay is a fact
+        kept = [each for each in answer.findings if each.kind not in ("congestion-loss", "random-loss", "policer")]
+        server, client = path.captures[1], path.captures[0]
+        data = _datagrams(server, client, reverse=True) if way else _datagrams(client, server, reverse=False)
+        answer.findings = kept + ([] if data is None else list(_sealed_findings(data, reverse=way)))
     if seen.reason:
         answer.known.append(f"Unknown in part: {seen.reason}.")
     return answer
@@ -436,6 +443,8 @@ def _row(path: QuicPath, view: QuicView, state: QuicView | None, seen: Limited, 
         full = _full_share(state, seen.cells.begin[mine], seen.cells.end[mine])
         if full is not None:
             sure = Confidence.MEASURED if full >= _FULL_SHARE else Confidence.WEAK
+    if each.limit in _NEVER_MEASURED and sure is Confidence.MEASURED:
+        sure = Confidence.INFERRED
     part = _part(view, each.limit, each.part, reverse=each.reverse)
     low = each.share if sure is Confidence.MEASURED else each.share_low
     return QuicRow(each.limit, part, each.seconds, each.share, low, each.share_high, sure, each.reverse)
@@ -557,12 +566,9 @@ def _datagrams(near: QuicView, far: QuicView, *, reverse: bool) -> _Datagrams | 
         return None
     mine = near.datagrams(reverse=reverse)
     one, two = matched(near, far)
-    back = relation.reversed() if hasattr(relation, "reversed") else None
     arrived = np.full(len(near.known.datagram_bytes), NOT_A_TIME, np.int64)
-    estimate = relation.estimates[0]
-    moved = far.datagram_ns[two] - np.rint(np.asarray([float(estimate.at(at) - at) for at in near.datagram_ns[one].tolist()])).astype(np.int64)
-    del back
-    arrived[one] = moved
+    placed = relation.inverse().place(far.datagram_ns[two], with_bounds=False)
+    arrived[one] = placed.time_ns
     return _Datagrams(near.datagram_ns[mine], arrived[mine], near.known.datagram_bytes[mine])
 
 
@@ -589,7 +595,7 @@ def _by_datagrams(path: QuicPath, *, reverse: bool) -> QuicDiagnosis:
     rows = _rows_of(edges, reverse=reverse)
     total = sum(row.seconds for row in rows)
     busy = [(low, high) for low, high, limit, *_ in edges if limit is Limit.LINK]
-    findings = list(_sealed_findings(data, begin, reverse=reverse))
+    findings = list(_sealed_findings(data, reverse=reverse))
     answer = QuicDiagnosis(path, SEALED_BOTH, reverse, rows, total, begin, findings, [], rate_bps=_rate_within(data, busy))
     answer.cells = edges
     lost = int(np.count_nonzero(data.is_lost))
@@ -705,7 +711,7 @@ _FULL_RANK, _FULL_NS = 0.89, 5 * NS_PER_MS
 _RANDOM_NS, _RANDOM_RANK = 1.7 * NS_PER_MS, 0.75  # limits.md, "Findings on any network"
 
 
-def _sealed_findings(data: _Datagrams, begin: int, *, reverse: bool) -> Iterator[QuicFinding]:
+def _sealed_findings(data: _Datagrams, *, reverse: bool) -> Iterator[QuicFinding]:
     """Yield what caused the losses, by the delay of the datagrams before them."""
     lost = np.flatnonzero(data.is_lost)
     there = np.flatnonzero(~data.is_lost)

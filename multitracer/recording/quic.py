@@ -21,6 +21,7 @@ from multitracer.endpoints import Endpoints
 from multitracer.errors import ClockError, MultiTracerError
 from multitracer.protocols.quic import FrameType, Frames, Parameter, Space
 from multitracer.protocols.quic_protection import SUITES, VERSION_1
+from multitracer.recording.capture import Capture
 from multitracer.recording.inputs import UNREADABLE
 from multitracer.schemas.quic import QUIC_CONNECTIONS, QUIC_PACKETS, QUIC_STATE
 from multitracer.tables import NA, NOT_A_TIME, Table
@@ -479,6 +480,17 @@ def add_windows(known: QuicConnection, made: dict[str, Array]) -> None:
 
 
 # --- two captures of one connection ---
+
+
+def with_datagrams(recording: Recording) -> list[Capture]:
+    """Return the captures of a recording with the datagrams of their QUIC in the place of segments."""
+    found = recording.quic
+    captures = []
+    for capture in recording.captures:
+        own = [view.known for path in found.paths for view in path.captures if view.host == capture.point.name]
+        tables = datagram_segments(own, capture.point.name) if own else capture.tables
+        captures.append(Capture(capture.point, tables))
+    return captures
 
 
 def matched(one: QuicView, two: QuicView) -> tuple[Numbers, Numbers]:

@@ -89,6 +89,7 @@ def read(  # noqa: PLR0913  # what a user may choose
     zone: str | None = None,
     date: str | None = None,
     phone: str | None = None,
+    keylog: str | None = None,
 ) -> Recording:
     """Read the inputs as one recording, and count the connections of its captures.
 
@@ -125,6 +126,8 @@ def read(  # noqa: PLR0913  # what a user may choose
         Date of the first time in logs that name the time of day only: "2026-11-30".
     phone : str, optional
         Use only the radio logs of this phone: its host, its log, or its serial number.
+    keylog : str, optional
+        Open QUIC with the secrets in this key log, beside those of the inputs.
 
     Raises
     ------
@@ -134,7 +137,7 @@ def read(  # noqa: PLR0913  # what a user may choose
     """
     forced: dict[str, object] = {} if decap else {"decap": False}
     forced |= {"keep_duplicates": True} if keep_duplicates else {}
-    forced |= {name: text for name, text in (("zone", zone), ("date", date), ("phone", phone)) if text is not None}
+    forced |= {name: text for name, text in (("zone", zone), ("date", date), ("phone", phone), ("keylog", keylog)) if text is not None}
     if forced:
         with parsers.force_reading(**forced):
             return read(*inputs, need=need, only=only, window=window, max_packets=max_packets, progress=progress,

@@ -373,7 +373,16 @@ class Recording:
         """Relate the clocks of the recording; see `multitracer.clock.session_clock.clocks_of`."""
         from multitracer.clock.session_clock import clocks_of  # noqa: PLC0415  # a single capture needs none
 
-        return clocks_of(self, self.captures, reference=reference, thorough=thorough, evidence=evidence)
+        return clocks_of(self, self._compared, reference=reference, thorough=thorough, evidence=evidence)
+
+    @property
+    def _compared(self) -> list[Capture]:
+        """The captures as their clocks are compared: those without TCP by the datagrams of their QUIC."""
+        if any(len(capture.tables.segments) for capture in self.captures):
+            return self.captures
+        from multitracer.recording.quic import may_hold_quic, with_datagrams  # noqa: PLC0415  # few hold QUIC
+
+        return with_datagrams(self) if may_hold_quic(self) else self.captures
 
     # --- connections ---
 
