@@ -357,7 +357,8 @@ def _take_long(
     if space is Space.NEGOTIATION:
         known.has_negotiation = True
     elif space is Space.RETRY:
-        known.has_retry, current.initial = True, None
+        known.has_retry, current.initial = True, None  # the client begins again, with keys by the server's id
+        current.crypto = {key: CryptoStream() for key in current.crypto}
     elif space in (Space.INITIAL, Space.HANDSHAKE):
         if side == 1 and not known.server_cid:
             known.server_cid = header.source

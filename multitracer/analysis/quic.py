@@ -351,6 +351,7 @@ class _Image:
         self.numbers: dict[int, list[tuple[int, int, int]]] = {}
         for row, kind, first, last in known.frames.numbers:
             self.numbers.setdefault(row, []).append((kind, first, last))
+        self.pings = {row for row, kind in known.frames.others if kind == FrameType.PING.value}
         self.out: list[tuple[int, ...]] = []
         """Row, time, reverse, seq, ack, payload, flags, window, ip_id, blocks."""
         self.blocks: list[tuple[int, int, int]] = []
@@ -378,12 +379,14 @@ class _Image:
         server = early[reverse[early] & (early < done[0])]
         if not len(server):
             return
+        numbers = columns["number"]
         for row, is_server, flags in (
-            (int(client[0]), 0, Flag.SYN), (int(server[-1]), 1, Flag.SYN | Flag.ACK), (int(done[0]), 0, Flag.ACK)
+            (int(client[0]), 0, Flag.SYN), (int(server[0]), 1, Flag.SYN | Flag.ACK), (int(done[0]), 0, Flag.ACK)
         ):  # fmt: skip
             is_last = flags == Flag.ACK
+            name = (int(space[row]) + 1) << 12 | int(numbers[row]) & 0xFFF  # another packet is another one elsewhere, too
             self.out.append((row, int(time_ns[row]), is_server, int(is_last), int(flags != Flag.SYN), 0,
-                             int(flags), 65535, 0, 0))  # fmt: skip
+                             int(flags), 65535, name, 0))  # fmt: skip
 
     def _take(self, row: int, at_ns: int, *, reverse: bool, number: int) -> None:
         mine, theirs = self.sides[reverse], self.sides[not reverse]
@@ -399,6 +402,8 @@ class _Image:
         if row in self.ranges:
             blocks = theirs.take_ack(self.ranges[row])
         pieces = self._pieces(mine, row, number)
+        if not pieces and row in self.pings and mine.end > mine.cumulative:
+            pieces = [(mine.cumulative, mine.cumulative + 1)]  # a probe: it asks as a retransmission does
         if not pieces and not answers:
             return
         window = self._window(theirs)
@@ -462,7 +467,8 @@ class _Image:
             "right": (blocks[:, 2] & 0xFFFFFFFF).astype(np.uint32),
         })  # fmt: skip
         syns = np.flatnonzero(is_syn)
-        sizes = [self.sides[int(side)].places.full_bytes for side in rows[syns, 2]]
+        largest_data = max(side.places.full_bytes for side in self.sides)  # one end's requests may be a few bytes
+        sizes = [largest_data for _ in syns]
         options = Table(SYN_OPTIONS, {
             "row": syns, "mss_bytes": np.array(sizes, np.int32), "window_scale": np.full(len(syns), shift, np.int16),
             "sack_permitted": np.ones(len(syns), bool), "mptcp": np.zeros(len(syns), bool),
