@@ -31,6 +31,13 @@ _UNLIMITED = 1 << 30
 """Window, in bytes, while the peer's limit is not known: the largest of TCP (RFC 7323)."""
 _FULL = 0.97
 """Share of the largest packet from which on a packet counts as full: varints in its header have 1 to 8 bytes."""
+_SMALL = 0.1
+"""Share of a full packet below which one is small. QUIC counts its windows in bytes, so that a window that ends within
+a packet leaves one of any length: unlike a TCP segment, it does not show that nothing more waits."""
+_REACTION_MS = 4
+"""Longest time, in ms, that a sender in a program takes to answer an ACK: with aioquic the third quartile is 0.9 to 3 ms
+on ten recordings. A kernel takes below 0.5 ms, which the rules of TCP count on."""
+_AT_ONCE_NS = 300_000
 _MOST_BLOCKS = 4
 _ACKS = (FrameType.ACK.value, FrameType.ACK_ECN.value)
 _MOST_SEGMENTS = 4_000_000
@@ -419,7 +426,7 @@ class _Image:
         """Return the places of the data in a packet, joined where they meet."""
         pieces: list[tuple[int, int]] = []
         frames = [each for each in self.by_row.get(row, ()) if each[2] > 0]
-        is_full = len(frames) == 1 and self.known.columns["bytes"][row] >= _FULL * mine.full_packet
+        is_full = len(frames) == 1 and self.known.columns["bytes"][row] >= _SMALL * mine.full_packet
         for stream, offset, length in frames:
             if offset + length > mine.places.frontier.get(stream, 0):
                 mine.places.take(stream, offset, length, is_full=is_full)
@@ -450,6 +457,7 @@ class _Image:
         is_syn = rows[:, 6] & int(Flag.SYN) != 0
         window = np.where(is_syn, 65535, np.minimum(rows[:, 7] >> shift, 65535))
         source = SourceFile(name, "quic", packets=len(rows), protocols={"tcp": len(rows)})
+        rows[:, 1] = _without_reaction(rows)
         timed = rows[:, 1]
         source.first_ns, source.last_ns = int(timed.min(initial=0)), int(timed.max(initial=0))
         table = Table(SEGMENTS, {
@@ -476,6 +484,21 @@ class _Image:
         })  # fmt: skip
         tables = CaptureTables([source], table, _flows(self.known), sacks, options)
         return Segments(tables, rows[:, 0], (self.sides[0].places, self.sides[1].places))
+
+
+def _without_reaction(rows: Numbers) -> Times:
+    """Return the times of segments, in which data that answer an ACK follow it at once."""
+    time_ns = rows[:, 1].copy()
+    for way in (0, 1):
+        data = np.flatnonzero((rows[:, 2] == way) & (rows[:, 5] > 0))
+        acks = rows[rows[:, 2] != way, 1]
+        if not len(data) or not len(acks):
+            continue
+        last = np.searchsorted(acks, time_ns[data], side="right") - 1
+        came = acks[np.maximum(last, 0)]
+        answers = (last >= 0) & (time_ns[data] - came <= _REACTION_MS * 1_000_000)
+        time_ns[data[answers]] = np.minimum(time_ns[data], came + _AT_ONCE_NS)[answers]
+    return time_ns
 
 
 def _flows(known: QuicConnection) -> Table:

@@ -35,8 +35,9 @@ class Plan:
     loss: float = 0.0
     stall: tuple[float, float] | None = None
     """Begin and length of a time in which the link passes nothing, s since its first datagram."""
-    window: int = 1 << 20
-    stream_window: int = 1 << 20
+    window: int = 0
+    """Flow control of the connection that slides, bytes; 0: aioquic's, which grows."""
+    stream_window: int = 0
     pauses: tuple[int, float] | None = None
     """The server writes so many bytes, then waits so many seconds."""
     upload: bool = False
@@ -200,7 +201,8 @@ def _configuration(plan: Plan, folder: Path, *, is_client: bool) -> Any:
     from aioquic.tls import CipherSuite
 
     made = QuicConfiguration(
-        is_client=is_client, alpn_protocols=["hq-test"], max_data=plan.window, max_stream_data=plan.stream_window,
+        is_client=is_client, alpn_protocols=["hq-test"], max_data=plan.window or 1 << 20,
+        max_stream_data=plan.stream_window or 1 << 20,
         congestion_control_algorithm=plan.control, quic_logger=QuicFileLogger(str(folder / ("qlog-c" if is_client else "qlog-s"))),
         cipher_suites=[CipherSuite[plan.cipher]], verify_mode=ssl.CERT_NONE if is_client else None,
     )  # fmt: skip
@@ -211,6 +213,35 @@ def _configuration(plan: Plan, folder: Path, *, is_client: bool) -> Any:
         made.server_name = plan.name
         made.secrets_log_file = (folder / "keys.txt").open("a", buffering=1)
     return made
+
+
+def _slide(plan: Plan) -> None:
+    """Let the limits of flow control slide: aioquic doubles them, so that they would soon limit nothing."""
+    from aioquic.quic.connection import QuicConnection
+
+    connection_limits, stream_limits = QuicConnection._write_connection_limits, QuicConnection._write_stream_limits
+
+    def slide_connection(self: Any, builder: Any, space: Any) -> None:
+        limit = self._local_max_data
+        used = limit.used
+        if plan.window:
+            if used + plan.window - limit.sent >= plan.window // 4:
+                limit.value = used + plan.window
+            limit.used = 0
+        connection_limits(self, builder, space)
+        limit.used = used
+
+    def slide_stream(self: Any, builder: Any, space: Any, stream: Any) -> None:
+        used = stream.receiver.highest_offset
+        if plan.stream_window and stream.max_stream_data_local:
+            if used + plan.stream_window - stream.max_stream_data_local_sent >= plan.stream_window // 4:
+                stream.max_stream_data_local = used + plan.stream_window
+            stream.receiver.highest_offset = 0
+        stream_limits(self, builder, space, stream)
+        stream.receiver.highest_offset = used
+
+    QuicConnection._write_connection_limits = slide_connection
+    QuicConnection._write_stream_limits = slide_stream
 
 
 def _certificate(configuration: Any) -> None:
@@ -266,6 +297,7 @@ async def _client(plan: Plan, folder: Path) -> None:
     from aioquic.asyncio import connect
 
     configuration = _configuration(plan, folder, is_client=True)
+    _slide(plan)
     async with connect("127.0.0.1", plan.ports[1], configuration=configuration) as client:
         reader, writer = await client.create_stream()
         if plan.upload:
