@@ -21,7 +21,7 @@ from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, 
 from multitracer.logs import HostLog, ParsedLog, Point
 from multitracer.protocols.quic import FrameType, Space
 from multitracer.recording.inputs import Inputs
-from multitracer.recording.quic import matched, relation_of, version_words
+from multitracer.recording.quic import add_windows, matched, relation_of, version_words
 from multitracer.recording.recording import Recording
 from multitracer.schemas.sender import TCP_STATE
 from multitracer.tables import NA, NOT_A_TIME, Table
@@ -111,6 +111,16 @@ class QuicRow(NamedTuple):
         }
 
 
+Cell = tuple[int, int, Limit, "str | None", Confidence, bool]
+"""Begin, end, limit, part, confidence and direction of an interval."""
+_NOT_OUTAGE = frozenset(Limit) - {Limit.HANDSHAKE}
+_BY_WINDOW = frozenset({Limit.CONGESTION_WINDOW, Limit.SLOW_START, Limit.SENDER_BUFFER, Limit.LINK})
+"""Limits that remain at a receiver where nothing shows that the sender had more to send."""
+_WINDOWS = frozenset({Limit.CONGESTION_WINDOW, Limit.SLOW_START, Limit.SENDER_BUFFER})
+_SILENCE_NS = 30 * NS_PER_MS
+"""Least silence at a receiver that is a wait for the sender's program: schedulers pause for less. Not measured."""
+
+
 class QuicFinding(NamedTuple):
     """One thing that happened to a QUIC transfer."""
 
@@ -144,7 +154,7 @@ class QuicDiagnosis:
     rate_bps: float | None = None
     """Rate of the link while it was the limit."""
     trust: Document | None = None
-    cells: list[tuple[int, int, Limit, str | None, Confidence, bool]] = field(default_factory=list)
+    cells: list[Cell] = field(default_factory=list)
     """Begin, end, limit, part, confidence and direction of each interval."""
 
     @cached_property
@@ -199,6 +209,54 @@ class QuicDiagnosis:
         client, server = (each if port else name for each, port, name in (
             (ends.source, ends.sport, "client"), (ends.destination, ends.dport, "server")))  # fmt: skip
         return (server, client) if self.reverse else (client, server)
+
+    def overlay(
+        self, spans: Sequence[tuple[int, int]], limit: Limit, part: str | None, sure: Confidence, over: frozenset[Limit]
+    ) -> None:
+        """Put a limit into some spans, in the place of certain others, and count the shares again."""
+        cells: list[Cell] = []
+        for cell in self.cells:
+            inside = [(max(low, cell[0]), min(high, cell[1])) for low, high in spans if low < cell[1] and high > cell[0]]
+            at = cell[0]
+            for low, high in inside if cell[2] in over else ():
+                if low > at:
+                    cells.append((at, low, *cell[2:]))
+                cells.append((low, high, limit, part, sure, self.reverse))
+                at = high
+            if at < cell[1]:
+                cells.append((at, *cell[1:]))
+        if cells != self.cells:
+            self._set(cells)
+
+    def join_rounds(self, round_ns: float) -> None:
+        """Give a window's time that is shorter than a round trip, between waits for the program, to the program."""
+        cells = list(self.cells)
+        for place in range(1, len(cells) - 1):
+            before, here, after = cells[place - 1 : place + 2]
+            is_short = here[1] - here[0] < round_ns and here[2] in _BY_WINDOW
+            if is_short and before[2] is after[2] is Limit.APPLICATION:
+                cells[place] = (here[0], here[1], *after[2:])
+        if cells != self.cells:
+            self._set(cells)
+
+    def _set(self, cells: list[Cell]) -> None:
+        self.cells = cells
+        sums: dict[tuple[Limit, str | None, bool], list[float]] = {}
+        confidence: dict[tuple[Limit, str | None, bool], Confidence] = {}
+        for low, high, limit, part, sure, way in cells:
+            key = limit, part, way
+            sums.setdefault(key, []).append((high - low) / NS_PER_S)
+            confidence[key] = max(sure, confidence.get(key, sure))
+        total = max(sum(map(sum, sums.values())), 1e-12)
+        known = {(row.limit, row.part, row.reverse): row.confidence for row in self.rows}
+        rows = []
+        for key, seconds in sums.items():
+            share, sure = sum(seconds) / total, known.get(key, confidence[key])
+            low = share if sure is not Confidence.WEAK else 0.0
+            rows.append(QuicRow(key[0], key[1], sum(seconds), share, low, max(share, low), sure, key[2]))
+        self.rows = sorted(rows, key=lambda row: -row.seconds)
+        self.__dict__.pop("by_limit", None)
+        self.__dict__.pop("sentence", None)
 
     def document(self, *, intervals: bool = False) -> Document:
         """Return what `diagnose --json` writes."""
@@ -358,8 +416,20 @@ def _by_frames(
     if len(path.captures) >= 2:  # each datagram's fate and delay is a fact
         kept = [each for each in answer.findings if each.kind not in ("congestion-loss", "random-loss", "policer")]
         server, client = path.captures[1], path.captures[0]
-        data = _datagrams(server, client, reverse=True) if way else _datagrams(client, server, reverse=False)
+        near, far = (server, client) if way else (client, server)
+        data, back = _datagrams(near, far, reverse=way), _datagrams(far, near, reverse=not way)
         answer.findings = kept + ([] if data is None else list(_sealed_findings(data, reverse=way)))
+        if data is not None and back is not None and seen.view is Viewpoint.BOTH_ENDS and not data.is_lost.all():
+            spans = _outages(data, back, _trip_ns(data, back))
+            answer.overlay(spans, Limit.OUTAGE, None, Confidence.MEASURED, _NOT_OUTAGE)
+    elif seen.view is Viewpoint.RECEIVER:
+        floor_ns = 0 if seen.seen is None else seen.seen.floor_ns
+        spans = _silences(views[0], max(1.5 * floor_ns, _SILENCE_NS), reverse=way)
+        answer.overlay(spans, Limit.APPLICATION, LimitSubtype.WRITES.label, Confidence.WEAK, _BY_WINDOW)
+        answer.join_rounds(1.3 * floor_ns)
+    if state is not None:
+        spans = _open_windows(state, [(cell[0], cell[1]) for cell in answer.cells])
+        answer.overlay(spans, Limit.APPLICATION, LimitSubtype.WRITES.label, Confidence.INFERRED, _WINDOWS)
     if seen.reason:
         answer.known.append(f"Unknown in part: {seen.reason}.")
     return answer
@@ -478,13 +548,32 @@ def _full_share(state: QuicView, begin: Times, end: Times) -> float | None:
     return inside / total if total else None
 
 
+def _open_windows(state: QuicView, cells: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return when the congestion window had room for a whole round trip before and after, by the sender's own state."""
+    columns = state.known.state
+    cwnd, flight = (_held(columns[name], NA) for name in ("cwnd_bytes", "flight_bytes"))
+    known = np.flatnonzero((cwnd > 0) & (flight >= 0) & (columns["event"] == "metrics"))
+    srtt = _held(columns["srtt_ns"], NOT_A_TIME)[known]
+    if len(known) < 2 or not (srtt > 0).any() or not cells:
+        return []
+    trip = int(np.median(srtt[srtt > 0]))
+    full_ns = columns["time_ns"][known][flight[known] + 1500 > cwnd[known]]
+    begin, end = cells[0][0], cells[-1][1]
+    spans, at = [], begin
+    for moment_ns in full_ns.tolist():
+        if moment_ns - trip > at:
+            spans.append((at, min(moment_ns - trip, end)))
+        at = max(at, moment_ns + trip)
+    if at < end:
+        spans.append((at, end))
+    return [(low, high) for low, high in spans if high > low]
+
+
 def _narrower(view: QuicView, *, reverse: bool) -> str | None:
     """Return which limit of flow control was the smaller one where less than a packet was left of it."""
     known = view.known
     rows = np.array([each[0] for each in known.frames.streams], np.int64)
     made = {name: np.full(known.packets, NA, np.int64) for name in ("window_connection_bytes", "window_stream_bytes")}
-    from multitracer.recording.quic import add_windows  # noqa: PLC0415  # only here
-
     add_windows(known, made)
     mine = np.unique(rows[known.columns["reverse"][rows] == reverse])
     connection, stream = (made[name][mine] for name in ("window_connection_bytes", "window_stream_bytes"))
@@ -540,6 +629,31 @@ def spurious_losses(view: QuicView, *, reverse: bool) -> int:
     """Return how many packets were acknowledged only after the packet threshold had taken them for lost."""
     sent = sent_packets(view.known, reverse=reverse)
     return int(np.count_nonzero((sent.lost == 0) & (sent.lost_ns != NOT_A_TIME)))
+
+
+def _silences(view: QuicView, least_ns: float, *, reverse: bool) -> list[tuple[int, int]]:
+    """Return the silences before a packet of data whose number follows the one before: none was lost between.
+
+    Flow control must have let more data pass. A path that only delays packets may look the same.
+    """
+    known = view.known
+    columns = known.columns
+    made = {name: np.full(known.packets, NA, np.int64) for name in ("window_connection_bytes", "window_stream_bytes")}
+    add_windows(known, made)
+    data = np.unique(np.array([each[0] for each in known.frames.streams], np.int64))
+    is_mine = (columns["reverse"] == reverse) & (columns["space"] == Space.ONE_RTT.value) & (columns["number"] >= 0)
+    row = np.flatnonzero(is_mine)
+    time_ns, number = columns["time_ns"][row], columns["number"][row]
+    follows = np.flatnonzero((np.diff(number) == 1) & (np.diff(time_ns) > least_ns))
+    packet = full_sizes(known, reverse=reverse)[1]
+    is_data = np.isin(row, data)
+    spans = []
+    for place in follows.tolist():
+        last = row[place]
+        room = [int(made[name][last]) for name in made if made[name][last] != NA]
+        if is_data[place + 1] and all(each >= packet for each in room):
+            spans.append((int(time_ns[place]), int(time_ns[place + 1])))
+    return spans
 
 
 # --- sealed: what datagrams alone show ---
@@ -610,15 +724,13 @@ def _by_datagrams(path: QuicPath, *, reverse: bool) -> QuicDiagnosis:
 
 def _painted(
     data: _Datagrams, back: _Datagrams, times: tuple[int, int, int]
-) -> list[tuple[int, int, Limit, str | None, Confidence, bool]]:
+) -> list[Cell]:
     """Return the intervals of T with their limits: handshake, outage, link by its queue; else unknown."""
     begin, until, end = times
     there = ~data.is_lost
     delay = (data.arrived_ns - data.sent_ns)[there].astype(np.float64)
-    floor = delay.min()
-    trip = floor + (back.arrived_ns - back.sent_ns)[~back.is_lost].min(initial=0) if (~back.is_lost).any() else 2 * floor
-    trip = max(float(trip), NS_PER_MS)
-    queue = delay - floor
+    trip = _trip_ns(data, back)
+    queue = delay - delay.min()
     service = _service_ns(data)
     is_queued = queue > max(_QUEUE_MS * NS_PER_MS, _QUEUE_SHARE * trip, 1.5 * service)
     arrived = data.arrived_ns[there]
@@ -629,7 +741,7 @@ def _painted(
     marks += [(low, high, Limit.OUTAGE, Confidence.MEASURED) for low, high in out]
     marks += [(low, high, Limit.LINK, Confidence.MEASURED) for low, high in spans]
     points = sorted({begin, end, *(each for low, high, *_ in marks for each in (low, high) if begin < each < end)})
-    cells: list[tuple[int, int, Limit, str | None, Confidence, bool]] = []
+    cells: list[Cell] = []
     for low, high in zip(points[:-1], points[1:], strict=True):
         limit, sure = next(
             ((each[2], each[3]) for each in marks if each[0] <= low and high <= each[1]),
@@ -640,6 +752,13 @@ def _painted(
         else:
             cells.append((low, high, limit, None, sure, False))
     return cells
+
+
+def _trip_ns(data: _Datagrams, back: _Datagrams) -> float:
+    """Return the floor of the round trip: the least delays of both directions together."""
+    ways = [(way.arrived_ns - way.sent_ns)[~way.is_lost] for way in (data, back)]
+    least = [int(way.min()) for way in ways if len(way)]
+    return max(float(sum(least)) * 2 / max(len(least), 1), float(NS_PER_MS))
 
 
 def _service_ns(data: _Datagrams) -> float:
@@ -662,8 +781,12 @@ def _runs(arrived: Times, queue: Array, is_queued: Mask, *, bridge: float, least
 
 
 def _outages(data: _Datagrams, back: _Datagrams, trip: float) -> list[tuple[int, int]]:
-    """Return the times in which a datagram was lost, a later try too, and nothing arrived in either direction."""
+    """Return the times in which a datagram was lost, a later try too, and nothing arrived in either direction.
+
+    Each lasts from the last arrival to the send time of the first try that came through.
+    """
     arrivals = np.sort(np.concatenate([data.arrived_ns[~data.is_lost], back.arrived_ns[~back.is_lost]]))
+    answered = np.sort(np.concatenate([data.sent_ns[~data.is_lost], back.sent_ns[~back.is_lost]]))
     lost = np.sort(np.concatenate([data.sent_ns[data.is_lost], back.sent_ns[back.is_lost]]))
     found = []
     for low, high in zip(arrivals[:-1].tolist(), arrivals[1:].tolist(), strict=True):
@@ -671,12 +794,13 @@ def _outages(data: _Datagrams, back: _Datagrams, trip: float) -> list[tuple[int,
             continue
         tries = lost[(lost >= low - trip) & (lost < high)]
         if len(tries) >= 2 and tries[-1] - tries[0] >= trip:
-            found.append((int(low), int(max(tries[-1], low))))
+            after = np.searchsorted(answered, max(int(tries[-1]), low))  # the first try that came through
+            found.append((int(low), int(min(answered[after] if after < len(answered) else high, high))))
     return found
 
 
 def _rows_of(
-    cells: Sequence[tuple[int, int, Limit, str | None, Confidence, bool]], *, reverse: bool
+    cells: Sequence[Cell], *, reverse: bool
 ) -> list[QuicRow]:
     seconds: dict[Limit, float] = {}
     sure: dict[Limit, Confidence] = {}

@@ -94,7 +94,7 @@ def _program(role: str) -> list[str]:
 
 @contextlib.contextmanager
 def _tcpdump(path: Path, port: int, snaplen: int) -> Any:
-    command = ["tcpdump", "-i", "lo", "-U", "--immediate-mode", "--time-stamp-precision=nano", "-s", str(snaplen),
+    command = ["tcpdump", "-i", "lo", "-U", "--immediate-mode", "-B", "16384", "--time-stamp-precision=nano", "-s", str(snaplen),
                "-w", str(path), "-Z", "root", "udp", "port", str(port)]  # fmt: skip
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
