@@ -45,7 +45,6 @@ _HELP = {
 }
 """What would help, by the begin of a content's name."""
 _WHY = {
-    "QUIC": "QUIC encrypts all but the begin of its headers",
     "DTLS": "DTLS encrypts what it carries",
     "WireGuard": "WireGuard encrypts whole packets, also their ports and TCP headers",
     "OpenVPN": "OpenVPN encrypts whole packets, also their ports and TCP headers",

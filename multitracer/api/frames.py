@@ -17,7 +17,7 @@ import pandas as pd
 from multitracer import tables, wtcp
 from multitracer.clock.model.edges import CLOCK_EDGES, CLOCK_MAPPING
 from multitracer.errors import InputError
-from multitracer.schemas import application, link, mobility, radio, sender, signalling, tcp, transactions
+from multitracer.schemas import application, link, mobility, quic, radio, sender, signalling, tcp, transactions
 from multitracer.schemas.findings import COMPARED, FINDINGS, LIMITS, LINK_USE, SESSIONS_NMI, UTILIZATION
 from multitracer.schemas.link import FAIRNESS, SHARES
 from multitracer.tables import Column, Schema, Table

@@ -479,6 +479,32 @@ def add_windows(known: QuicConnection, made: dict[str, Array]) -> None:
             made["window_stream_bytes"][row] = streams[way][stream] - frontier[way][stream]
 
 
+def data_over_time(view: QuicView, *, reverse: bool) -> tuple[Times, Numbers, Numbers, Array]:
+    """Return of each packet with stream data: time, data sent so far, what flow control allowed, whether it was lost.
+
+    Data and what was allowed are of all streams together, in bytes; NA where the limit is not known.
+    """
+    known = view.known
+    rows = np.unique(np.array([each[0] for each in known.frames.streams], np.int64))
+    rows = rows[known.columns["reverse"][rows] == reverse]
+    rows = rows[np.argsort(known.columns["time_ns"][rows], kind="stable")]
+    ends: dict[int, int] = {}
+    sums: dict[int, int] = {}
+    total = 0
+    for row, stream, offset, length, _ in known.frames.streams:
+        if known.columns["reverse"][row] == reverse:
+            before = ends.get(stream, 0)
+            ends[stream] = max(before, offset + length)
+            total += ends[stream] - before
+            sums[row] = total
+    octets = np.maximum.accumulate(np.array([sums[row] for row in rows.tolist()], np.int64)) if len(rows) else rows
+    made = {name: np.full(known.packets, NA, np.int64) for name in ("window_connection_bytes", "window_stream_bytes")}
+    add_windows(known, made)
+    left = made["window_connection_bytes"][rows]
+    sent = sent_packets(known, reverse=reverse)
+    return known.columns["time_ns"][rows], octets, np.where(left == NA, NA, octets + left), np.isin(rows, sent.row[sent.lost == 1])
+
+
 # --- two captures of one connection ---
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from multitracer.diagnosis.account.uses import LOST, Use
 from multitracer.diagnosis.diagnose import channel_use
 from multitracer.diagnosis.finding import Incident, cost_of
@@ -19,7 +21,7 @@ from multitracer.report.markup import Markup, element, fold, unbroken
 from multitracer.report.primary_cause import evidence_panels
 from multitracer.report.time_axis import TimeAxis
 from multitracer.units import NS_PER_S
-from multitracer.words import count, duration, interval, percent, printable
+from multitracer.words import count, duration, interval, percent, printable, size
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.diagnosis import Diagnosis
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.limits.group import ConnectionGroup, Stage
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.names import LimitShare
+    from multitracer.diagnosis.quic import QuicDiagnosis
+    from multitracer.recording.recording import Recording
+    from multitracer.tables import Array
 
 _FIRST = 6
 """Number of incidents that are visible at first; the others can be unfolded."""
@@ -278,3 +283,80 @@ def lanes(group: ConnectionGroup) -> list[Markup]:
         element("p", f"and {count(rest, 'more connection')}", class_="muted") if rest > 0 else Markup(),
         element("p", [element("span", *sign) for sign in signs], class_="key muted"),
     ]
+
+
+# --- QUIC ---
+
+_WIDE, _HIGH, _MOST_MARKS = 960, 320, 2000
+
+
+def quic_section(recording: Recording) -> Markup | None:
+    """Return the answer for the QUIC connection with most bytes, and its data over time; None without one."""
+    from multitracer.recording.quic import may_hold_quic  # noqa: PLC0415  # few recordings hold QUIC
+
+    path = recording.quic.chosen() if may_hold_quic(recording) else None
+    if path is None:
+        return None
+    from multitracer.diagnosis.quic import explain_quic  # noqa: PLC0415  # as above
+
+    answer = explain_quic(recording, path)
+    sender, receiver = answer.ends
+    rows = [
+        element("tr", element("td", row.limit.label, f" ({row.part})" if row.part else ""),
+                element("td", f"{row.seconds:.2f} s"), element("td", f"{100 * row.share:.1f} %"),
+                element("td", row.confidence.label)) for row in answer.rows
+    ]  # fmt: skip
+    titles = ("what limited it", "time", "share", "confidence")
+    head = element("tr", *(element("th", title, scope="col") for title in titles))
+    findings = [element("li", f"{each.kind}: {each.sentence}") for each in answer.findings]
+    return element(
+        "section",
+        element("h2", "QUIC"),
+        element("p", element("strong", printable(answer.sentence))),
+        element("p", f"What would help: {answer.help}."),
+        element("p", f"Connection {path.number} of {len(recording.quic.paths):,}: {sender} -> {receiver}."),
+        element("div", element("table", head, *rows), class_="scroll"),
+        element("ul", *findings) if findings else None,
+        *(element("p", sentence) for sentence in answer.known),
+        _data_over_time(answer),
+        id="quic",
+    )
+
+
+def _data_over_time(answer: QuicDiagnosis) -> Markup | None:
+    """Return a drawing of stream data, the limit of flow control and lost packets over time; None if not known."""
+    view = next((each for each in answer.path.views if each.is_read), None)
+    if view is None:
+        return None
+    from multitracer.recording.quic import data_over_time  # noqa: PLC0415  # few recordings hold QUIC
+
+    time_ns, octets, limit, lost = data_over_time(view, reverse=answer.reverse)
+    if len(time_ns) < 2:
+        return None
+    first, span = int(time_ns[0]), max(int(time_ns[-1] - time_ns[0]), 1)
+    most = max(int(octets.max()), 1)
+    step = max(len(time_ns) // _MOST_MARKS, 1)
+
+    def points(values: Array, rows: Array) -> str:
+        pairs = zip(((time_ns[rows] - first) / span).tolist(), (values[rows] / most).tolist(), strict=True)
+        return " ".join(f"{x * _WIDE:.1f},{_HIGH * (1 - min(y, 1)):.1f}" for x, y in pairs)
+
+    every = np.arange(0, len(time_ns), step)
+    known = every[limit[every] > 0]
+    marks = [
+        element("circle", cx=f"{(time_ns[row] - first) / span * _WIDE:.1f}", cy=f"{_HIGH * (1 - octets[row] / most):.1f}",
+                r=3, fill="currentColor") for row in np.flatnonzero(lost)[:_MOST_MARKS].tolist()
+    ]  # fmt: skip
+    window = element("polyline", points=points(limit, known), fill="none", stroke="currentColor", stroke_dasharray="3 3")
+    label = f"Stream data over {duration(span)}, up to {size(most)}"
+    return element(
+        "figure",
+        element(
+            "svg",
+            element("polyline", points=points(octets, every), fill="none", stroke="currentColor"),
+            window if len(known) else None,
+            *marks,
+            viewBox=f"0 0 {_WIDE} {_HIGH}", role="img", aria_label=label, width="100%",
+        ),
+        element("figcaption", f"{label}. Dotted: what flow control allowed. Dots: lost packets."),
+    )  # fmt: skip

@@ -19,7 +19,7 @@ from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.figures.zooms import places
 from multitracer.recording.transfer import Transfer
 from multitracer.report.connection_table import Drawn, choose, connection_section
-from multitracer.report.diagnosis_section import happened_section, limits_section
+from multitracer.report.diagnosis_section import happened_section, limits_section, quic_section
 from multitracer.report.drive_section import (
     drive_figure_documents,
     drive_picture,
@@ -199,6 +199,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
     sections = [
         trust_line(recording) if answer is None else first_screen(recording, answer, content),
         None if route is None or answer is not None else map_section(route),
+        quic_section(recording),
         happened,
         stretches_section(drive, origin_ns=first_ns, speed=speed, is_aggregated=True),
         _figures_section(drawn, shown, several=len(captures) > 1),
@@ -272,6 +273,7 @@ def _of_logs(recording: Recording, request: Request) -> _Page:
     if figures and viewer is not None and viewer.span_s is not None:
         _widen(figures[0], viewer.span_s)
     sections = [
+        quic_section(recording),
         stretches_section(drive, origin_ns=first_ns, speed=1),
         trust_line(recording) if recording.captures else None,
         drive_summary(shown, load=load is not None),
