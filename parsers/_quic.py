@@ -43,7 +43,7 @@ from parsers._read import format_of_capture
 from parsers._stream import open_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -217,7 +217,9 @@ class _Gathered(Decoder):
         size = present[kept] if self._bytes < _MOST_BYTES else np.minimum(present[kept], _BEGIN_BYTES)
         starts = self._bytes + np.cumsum(size) - size
         view = packets.data
-        self._stored.append(np.concatenate([view[a : a + n] for a, n in zip(at[kept].tolist(), size.tolist(), strict=True)]))
+        self._stored.append(
+            np.concatenate([view[a : a + n] for a, n in zip(at[kept].tolist(), size.tolist(), strict=True)])
+        )
         self._bytes += int(size.sum())
         record = packets.record[kept]
         self._parts.append(
@@ -266,7 +268,7 @@ def _begins(data: Bytes, at: Numbers, present: Numbers, length: Numbers) -> Mask
 class _Opening:
     """A connection while its long headers are read."""
 
-    def __init__(self, ends: Endpoints, first: int, client_is_second: bool, header: LongHeader) -> None:  # noqa: FBT001
+    def __init__(self, ends: Endpoints, first: int, client_is_second: bool, header: LongHeader) -> None:
         self.known = QuicConnection(ends, header.version, client_cid=header.source)
         self.first = first
         self.client_is_second = client_is_second
@@ -326,7 +328,7 @@ def _openings(udp: _Udp, rows: Numbers, ends: tuple[int, ...], secrets: Secrets)
 
 
 def _opening_of(
-    openings: list[_Opening], header: LongHeader, row: int, second: bool, ends: tuple[int, ...]  # noqa: FBT001
+    openings: list[_Opening], header: LongHeader, row: int, second: bool, ends: tuple[int, ...]
 ) -> _Opening | None:
     """Return the connection of a long header; a new one if it is the first Initial of a client; None: of none."""
     current = openings[-1] if openings else None
@@ -510,7 +512,9 @@ def _names(udp: _Udp, rows: Numbers) -> Array:
     for at in range(0, len(rows), 1 << 16):
         part = rows[at : at + (1 << 16)]
         there = begin < udp.present[part][:, None]
-        out[at : at + len(part), :_NAME_BYTES] = np.where(there, udp.data[np.minimum(udp.at[part][:, None] + begin, len(udp.data) - 1)], 0)
+        out[at : at + len(part), :_NAME_BYTES] = np.where(
+            there, udp.data[np.minimum(udp.at[part][:, None] + begin, len(udp.data) - 1)], 0
+        )
     out[:, _NAME_BYTES:] = udp.length[rows].astype(">u4").view(np.uint8).reshape(-1, 4)
     return np.ascontiguousarray(out).view(f"V{_NAME_BYTES + 4}")[:, 0]
 
@@ -622,7 +626,9 @@ class _Opener:
         """Open all packets; those that are cut by their keystream, made for all of a generation together."""
         largest, cut = -1, []
         known, place = self.reader.known, self.reader.place[self.usable].tolist()
-        numbers, reads, eliciting, generations = (known.columns[n] for n in ("number", "is_read", "eliciting", "key_phase"))
+        numbers, reads, eliciting, generations = (
+            known.columns[n] for n in ("number", "is_read", "eliciting", "key_phase")
+        )
         for i, (short, size, phase) in enumerate(zip(truncated, sizes, phases, strict=True)):
             number = unwrapped(short, size, largest)
             generation = self._generation(number, phase)
@@ -682,7 +688,9 @@ class _Opener:
     def _read_cut(self, cut: list[tuple[int, int, int, int]], place: list[int]) -> None:
         """Read the packets that the capture cut, by the keystream of each generation of keys."""
         known = self.reader.known
-        numbers, reads, eliciting, generations = (known.columns[n] for n in ("number", "is_read", "eliciting", "key_phase"))
+        numbers, reads, eliciting, generations = (
+            known.columns[n] for n in ("number", "is_read", "eliciting", "key_phase")
+        )
         for generation in sorted({each[3] for each in cut}):
             mine = [each for each in cut if each[3] == generation and generation < len(self.keys)]
             for begin in range(0, len(mine), 1 << 14):

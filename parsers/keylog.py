@@ -115,20 +115,29 @@ def _lines(stream: BinaryIO) -> Iterator[bytes]:
 def _blocks(stream: BinaryIO) -> Iterator[bytes]:
     """Yield the key logs in the blocks of a pcapng file, up to what is damaged."""
     order: str = "little"
-    while len(head := stream.read(8)) == 8:
+    while len(head := _exactly(stream, 8)) == 8:
         if head[:4] == _SECTION:
-            magic = stream.read(4)
+            magic = _exactly(stream, 4)
             order = "little" if int.from_bytes(magic, "little") == _BYTE_ORDER else "big"
             size, taken = _number(head[4:8], order), 12
         else:
             size, taken = _number(head[4:8], order), 8
         if not taken <= size <= _MOST_BLOCK:
             return
-        body = stream.read(size - taken)
+        body = _exactly(stream, size - taken)
         if len(body) < size - taken:
             return
         if _number(head[:4], order) == _SECRETS_BLOCK and _number(body[:4], order) == _TLS_KEY_LOG:
             yield body[8 : 8 + _number(body[4:8], order)]
+
+
+def _exactly(stream: BinaryIO, size: int) -> bytes:
+    """Return so many bytes; fewer only at the end. A stream gives what it has unpacked, which may be less."""
+    parts = []
+    while size and (part := stream.read(size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
 
 
 def _number(data: bytes, order: str) -> int:

@@ -281,9 +281,11 @@ class _Side:
         """Acknowledge packets; return the blocks above the cumulative place, the newest first."""
         fresh: list[tuple[int, int]] = []
         for low, high in ranges:
-            numbers = range(low, high + 1) if high - low < len(self.carried) else [
-                each for each in self.carried if low <= each <= high
-            ]
+            numbers = (
+                range(low, high + 1)
+                if high - low < len(self.carried)
+                else [each for each in self.carried if low <= each <= high]
+            )
             for number in numbers:
                 fresh += self.carried.pop(number, [])
         for begin, end in fresh:
@@ -391,7 +393,9 @@ class _Image:
             (int(client[0]), 0, Flag.SYN), (int(server[0]), 1, Flag.SYN | Flag.ACK), (int(done[0]), 0, Flag.ACK)
         ):  # fmt: skip
             is_last = flags == Flag.ACK
-            name = (int(space[row]) + 1) << 12 | int(numbers[row]) & 0xFFF  # another packet is another one elsewhere, too
+            name = (int(space[row]) + 1) << 12 | int(
+                numbers[row]
+            ) & 0xFFF  # another packet is another one elsewhere, too
             self.out.append((row, int(time_ns[row]), is_server, int(is_last), int(flags != Flag.SYN), 0,
                              int(flags), 65535, name, 0))  # fmt: skip
 

@@ -16,7 +16,19 @@ if TYPE_CHECKING:
     from multitracer.tables import Document
 
 _LISTED = 20
-_HEADER = ("#", "client", "server", "name", "protocol", "bytes ->", "bytes <-", "handshake", "RTT p50", "took", "seen in")
+_HEADER = (
+    "#",
+    "client",
+    "server",
+    "name",
+    "protocol",
+    "bytes ->",
+    "bytes <-",
+    "handshake",
+    "RTT p50",
+    "took",
+    "seen in",
+)
 _COLUMNS = ("what limited it", "seconds", "share", "confidence")
 _SEEN_FROM = {
     "both-ends": "both endpoints, opened by keys",
@@ -73,7 +85,9 @@ def show_quic(sheet: Page, recording: Recording) -> bool:
     rows = [_cells(path, records[path.number]) for path in paths]
     sheet.table(_HEADER, rows, right=(0, 5, 6, 7, 8, 9), dispensable=(10, 4, 7, 9))
     if len(found.paths) > len(paths):
-        sheet.line(f"{len(found.paths) - len(paths):,} QUIC connections with fewer bytes are not shown; --json lists all")
+        sheet.line(
+            f"{len(found.paths) - len(paths):,} QUIC connections with fewer bytes are not shown; --json lists all"
+        )
     absent = dict.fromkeys(row["absent"] for path in paths for row in records[path.number] if row["absent"])
     for reason in absent:
         sheet.line(f"Not read: {reason}.")

@@ -185,7 +185,11 @@ class QuicDiagnosis:
             words = f"{most}{noun}{self._which(main)}{at} ({how}, {main.confidence.label})."
         for limit, part in list(self.by_limit.items())[1:]:
             if part >= _WORTH_SAYING:
-                who = "What limited it is not known" if limit is Limit.UNKNOWN else f"{_upper(_NOUNS[limit])} was the limit"
+                who = (
+                    "What limited it is not known"
+                    if limit is Limit.UNKNOWN
+                    else f"{_upper(_NOUNS[limit])} was the limit"
+                )
                 words += f" {who} for {percent(part)}."
         return words
 
@@ -216,7 +220,9 @@ class QuicDiagnosis:
         """Put a limit into some spans, in the place of certain others, and count the shares again."""
         cells: list[Cell] = []
         for cell in self.cells:
-            inside = [(max(low, cell[0]), min(high, cell[1])) for low, high in spans if low < cell[1] and high > cell[0]]
+            inside = [
+                (max(low, cell[0]), min(high, cell[1])) for low, high in spans if low < cell[1] and high > cell[0]
+            ]
             at = cell[0]
             for low, high in inside if cell[2] in over else ():
                 if low > at:
@@ -291,7 +297,10 @@ class QuicDiagnosis:
                 "multipath": [],
                 "total_s": round(self.total_s, _DIGITS),
                 "limits": [
-                    {name: row.document()[name] for name in ("limit", "part", "direction", "seconds", "share", "confidence")}
+                    {
+                        name: row.document()[name]
+                        for name in ("limit", "part", "direction", "seconds", "share", "confidence")
+                    }
                     for row in self.rows
                 ],
                 "chain": [],
@@ -379,9 +388,7 @@ def explain_quic(recording: Recording, path: QuicPath, *, reverse: bool | None =
 # --- by frames: the rules of TCP ---
 
 
-def _by_frames(
-    path: QuicPath, views: Sequence[QuicView], qlog: QuicView | None, *, reverse: bool
-) -> QuicDiagnosis:
+def _by_frames(path: QuicPath, views: Sequence[QuicView], qlog: QuicView | None, *, reverse: bool) -> QuicDiagnosis:
     """Return the answer from views whose frames are known; the sender's first, its qlog with its state."""
     views = sorted(views, key=lambda view: _is_near_client(path, view) == reverse)
     limits = _limits(path)
@@ -480,11 +487,16 @@ def _add_state(recording: Recording, inputs: Inputs, qlog: QuicView, view: QuicV
     columns: dict[str, Array] = {}
     for column in TCP_STATE:
         missing = NOT_A_TIME if column.unit.startswith("ns") else NA
-        columns[column.name] = np.full(count_, missing if np.dtype(column.dtype).kind == "i" else 0, column.dtype) if (
-            np.dtype(column.dtype).kind in "iu") else np.zeros(count_, column.dtype)
+        columns[column.name] = (
+            np.full(count_, missing if np.dtype(column.dtype).kind == "i" else 0, column.dtype)
+            if (np.dtype(column.dtype).kind in "iu")
+            else np.zeros(count_, column.dtype)
+        )
     time_ns = state["time_ns"][row]
     columns |= {
-        "time_ns": time_ns, "read_before_ns": time_ns, "read_after_ns": time_ns,
+        "time_ns": time_ns,
+        "read_before_ns": time_ns,
+        "read_after_ns": time_ns,
         "ip_version": np.full(count_, flow["ip_version"][0], np.uint8),
         "address_local": np.repeat(flow[f"address_{ends[0]}"][:1], count_),
         "address_remote": np.repeat(flow[f"address_{ends[1]}"][:1], count_),
@@ -496,7 +508,7 @@ def _add_state(recording: Recording, inputs: Inputs, qlog: QuicView, view: QuicV
         columns[name] = _held(state[name], NOT_A_TIME if name.endswith("_ns") else NA)[row]
     log = HostLog(view.host, qlog.host, "qlog", "tcp")
     inputs.listed.append(log)
-    recording._logs["tcp"] = [ParsedLog(log, {"tcp_state": Table(TCP_STATE, columns)})]  # noqa: SLF001  # of our own making
+    recording._logs["tcp"] = [ParsedLog(log, {"tcp_state": Table(TCP_STATE, columns)})]  # of our own making
 
 
 def _held(values: Array, missing: int) -> Array:
@@ -580,7 +592,9 @@ def _narrower(view: QuicView, *, reverse: bool) -> str | None:
     data = full_sizes(known, reverse=reverse)[1]
     tight = Counter[str]()
     tight["connection"] = int(np.count_nonzero((connection != NA) & (connection < data)))
-    tight["stream"] = int(np.count_nonzero((stream != NA) & (stream < data) & ((connection == NA) | (stream < connection))))
+    tight["stream"] = int(
+        np.count_nonzero((stream != NA) & (stream < data) & ((connection == NA) | (stream < connection)))
+    )
     name, most = tight.most_common(1)[0]
     return name if most else None
 
@@ -607,7 +621,7 @@ def _findings(diagnosis: Diagnosis, view: QuicView) -> Iterator[QuicFinding]:
         )  # fmt: skip
 
 
-def _flow_control(diagnosis: Diagnosis, view: QuicView, reverse: bool) -> QuicFinding:  # noqa: FBT001
+def _flow_control(diagnosis: Diagnosis, view: QuicView, reverse: bool) -> QuicFinding:
     seen = diagnosis.limited
     mine = seen.cells.limit == Limit.RECEIVER_WINDOW.value
     seconds = float(seen.seconds[mine].sum())
@@ -710,7 +724,9 @@ def _by_datagrams(path: QuicPath, *, reverse: bool) -> QuicDiagnosis:
     total = sum(row.seconds for row in rows)
     busy = [(low, high) for low, high, limit, *_ in edges if limit is Limit.LINK]
     findings = list(_sealed_findings(data, reverse=reverse))
-    answer = QuicDiagnosis(path, SEALED_BOTH, reverse, rows, total, begin, findings, [], rate_bps=_rate_within(data, busy))
+    answer = QuicDiagnosis(
+        path, SEALED_BOTH, reverse, rows, total, begin, findings, [], rate_bps=_rate_within(data, busy)
+    )
     answer.cells = edges
     lost = int(np.count_nonzero(data.is_lost))
     answer.known.append(
@@ -722,9 +738,7 @@ def _by_datagrams(path: QuicPath, *, reverse: bool) -> QuicDiagnosis:
     return answer
 
 
-def _painted(
-    data: _Datagrams, back: _Datagrams, times: tuple[int, int, int]
-) -> list[Cell]:
+def _painted(data: _Datagrams, back: _Datagrams, times: tuple[int, int, int]) -> list[Cell]:
     """Return the intervals of T with their limits: handshake, outage, link by its queue; else unknown."""
     begin, until, end = times
     there = ~data.is_lost
@@ -799,9 +813,7 @@ def _outages(data: _Datagrams, back: _Datagrams, trip: float) -> list[tuple[int,
     return found
 
 
-def _rows_of(
-    cells: Sequence[Cell], *, reverse: bool
-) -> list[QuicRow]:
+def _rows_of(cells: Sequence[Cell], *, reverse: bool) -> list[QuicRow]:
     seconds: dict[Limit, float] = {}
     sure: dict[Limit, Confidence] = {}
     for low, high, limit, _, confidence, _ in cells:
@@ -847,15 +859,31 @@ def _sealed_findings(data: _Datagrams, *, reverse: bool) -> Iterator[QuicFinding
     waited = queue[before[before >= 0]]
     ranks = np.searchsorted(np.sort(queue), waited, side="right") / len(queue)
     span = int(data.sent_ns[lost[0]]), int(data.sent_ns[lost[-1]])
-    numbers = {"lost_packets": len(lost), "lost_share": len(lost) / len(data.size), "waited_s": float(np.median(waited)) / NS_PER_S}
+    numbers = {
+        "lost_packets": len(lost),
+        "lost_share": len(lost) / len(data.size),
+        "waited_s": float(np.median(waited)) / NS_PER_S,
+    }
     much = f"{count(len(lost), 'datagram')} ({percent(len(lost) / len(data.size))})"
     middle = f"{np.median(waited) / NS_PER_MS:.1f} ms"
     if np.quantile(ranks, 0.25) >= _FULL_RANK and np.quantile(waited, 0.25) >= _FULL_NS:
-        words = f"{much} were lost by a queue that was full or managed: those before them had waited in it for {middle}."
-        yield QuicFinding("congestion-loss", *span, 0.0, words, "An AQM that marks (ECN), or another congestion control.", numbers, reverse)
+        words = (
+            f"{much} were lost by a queue that was full or managed: those before them had waited in it for {middle}."
+        )
+        yield QuicFinding(
+            "congestion-loss",
+            *span,
+            0.0,
+            words,
+            "An AQM that marks (ECN), or another congestion control.",
+            numbers,
+            reverse,
+        )
     elif np.median(waited) <= _RANDOM_NS and np.quantile(ranks, 0.75) <= _RANDOM_RANK:
         words = f"{much} were lost though no queue stood: those before them had waited for {middle}."
-        yield QuicFinding("random-loss", *span, 0.0, words, "Less loss on the path itself: check the radio signal.", numbers, reverse)
+        yield QuicFinding(
+            "random-loss", *span, 0.0, words, "Less loss on the path itself: check the radio signal.", numbers, reverse
+        )
 
 
 def _by_one(path: QuicPath, *, reverse: bool) -> QuicDiagnosis:
@@ -936,7 +964,9 @@ def _facts(path: QuicPath, answer: QuicDiagnosis) -> Document:
         blocked = (FrameType.DATA_BLOCKED.value, FrameType.STREAM_DATA_BLOCKED.value)
         phases = sender.known.columns["key_phase"]
         facts |= {
-            "rtt_ms": {"min": _ms(trips.min()), "p50": _ms(np.median(trips)), "max": _ms(trips.max())} if len(trips) else None,
+            "rtt_ms": {"min": _ms(trips.min()), "p50": _ms(np.median(trips)), "max": _ms(trips.max())}
+            if len(trips)
+            else None,
             "lost_packets": int(np.count_nonzero(sent.lost == 1)),
             "spurious_losses": spurious_losses(sender, reverse=answer.reverse),
             "ack_delay_ms": _ms(np.median(waits)) if len(waits) else None,

@@ -106,8 +106,10 @@ def _long_header(data: bytes, at: int, length: int) -> LongHeader | None:
         token, place = varint(data, place)
         place += token
     size, place = varint(data, place)
-    return None if place + size > length or size < 4 else LongHeader(
-        space, version, destination, source, place, place + size
+    return (
+        None
+        if place + size > length or size < 4
+        else LongHeader(space, version, destination, source, place, place + size)
     )
 
 

@@ -175,7 +175,7 @@ class _Aead:
 _kept: list[tuple[bytes, _Aead]] = []
 
 
-def _aead(is_chacha: bool, key: bytes) -> _Aead:  # noqa: FBT001
+def _aead(is_chacha: bool, key: bytes) -> _Aead:
     """Return the authenticated encryption of a key; of the last few it is kept."""
     for known, aead in _kept:
         if known == key:

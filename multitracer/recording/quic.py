@@ -19,7 +19,7 @@ from multitracer.clock.captures.two_captures import relate
 from multitracer.clock.model.relation import Clock, Relation
 from multitracer.endpoints import Endpoints
 from multitracer.errors import ClockError, MultiTracerError
-from multitracer.protocols.quic import FrameType, Frames, Parameter, Space
+from multitracer.protocols.quic import Frames, FrameType, Parameter, Space
 from multitracer.protocols.quic_protection import SUITES, VERSION_1
 from multitracer.recording.capture import Capture
 from multitracer.recording.inputs import UNREADABLE
@@ -318,7 +318,9 @@ def _disagreements(path: QuicPath) -> Iterator[str]:
             if one.known.is_server != two.known.is_server:
                 continue
             side = bool(one.known.is_server)
-            sent = [set(view.known.columns["number"][view.known.columns["reverse"] == side].tolist()) for view in (one, two)]
+            sent = [
+                set(view.known.columns["number"][view.known.columns["reverse"] == side].tolist()) for view in (one, two)
+            ]
             if sent[0] != sent[1]:
                 yield (
                     f"{one.host} and {two.host} are of one end of QUIC connection {path.number}, and disagree on "
@@ -338,7 +340,9 @@ def _of_qlog(tables: dict[str, Table], trace: dict[str, object]) -> QuicConnecti
     space = np.array([_SPACES.get(each, Space.UNKNOWN_VERSION.value) for each in part["space"].tolist()], np.int64)
     count = len(part)
     cids = [bytes.fromhex(each) for each in str(trace["cids"]).split() if each != trace["odcid"]]
-    known = QuicConnection(Endpoints("client", 0, "server", 0), VERSION_1, absent="", source="qlog", is_server=is_server)
+    known = QuicConnection(
+        Endpoints("client", 0, "server", 0), VERSION_1, absent="", source="qlog", is_server=is_server
+    )
     known.client_cid, known.server_cid = (*cids, b"", b"")[:2]
     known.columns = {
         "time_ns": part["time_ns"], "reverse": part["sent"] == is_server, "space": space,
@@ -354,8 +358,13 @@ def _of_qlog(tables: dict[str, Table], trace: dict[str, object]) -> QuicConnecti
     own = tables["quic_state"]["connection"] == trace["trace"]
     known.state = dict(tables["quic_state"].take(own).columns)
     stated = tables["qlog_packets"].provenance.get("parameters", {}).get(str(trace["trace"]), {})
-    for side, said in (("own", known.chosen if is_server else known.hello), ("peer", known.hello if is_server else known.chosen)):
-        said.parameters = {_PARAMETERS[name]: value for name, value in stated.get(side, {}).items() if name in _PARAMETERS}
+    for side, said in (
+        ("own", known.chosen if is_server else known.hello),
+        ("peer", known.hello if is_server else known.chosen),
+    ):
+        said.parameters = {
+            _PARAMETERS[name]: value for name, value in stated.get(side, {}).items() if name in _PARAMETERS
+        }
     return known
 
 
@@ -502,7 +511,12 @@ def data_over_time(view: QuicView, *, reverse: bool) -> tuple[Times, Numbers, Nu
     add_windows(known, made)
     left = made["window_connection_bytes"][rows]
     sent = sent_packets(known, reverse=reverse)
-    return known.columns["time_ns"][rows], octets, np.where(left == NA, NA, octets + left), np.isin(rows, sent.row[sent.lost == 1])
+    return (
+        known.columns["time_ns"][rows],
+        octets,
+        np.where(left == NA, NA, octets + left),
+        np.isin(rows, sent.row[sent.lost == 1]),
+    )
 
 
 # --- two captures of one connection ---

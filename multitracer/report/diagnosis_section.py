@@ -347,7 +347,9 @@ def _data_over_time(answer: QuicDiagnosis) -> Markup | None:
         element("circle", cx=f"{(time_ns[row] - first) / span * _WIDE:.1f}", cy=f"{_HIGH * (1 - octets[row] / most):.1f}",
                 r=3, fill="currentColor") for row in np.flatnonzero(lost)[:_MOST_MARKS].tolist()
     ]  # fmt: skip
-    window = element("polyline", points=points(limit, known), fill="none", stroke="currentColor", stroke_dasharray="3 3")
+    window = element(
+        "polyline", points=points(limit, known), fill="none", stroke="currentColor", stroke_dasharray="3 3"
+    )
     label = f"Stream data over {duration(span)}, up to {size(most)}"
     return element(
         "figure",

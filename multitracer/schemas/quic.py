@@ -21,10 +21,7 @@ QUIC_CONNECTIONS = Schema(
     "quic_connections",
     (
         Column("connection", "int32", "number of the QUIC connection, from 1, in order of its first packet"),
-        *_words(
-            ("src", "U45", "address of the client"),
-            ("dst", "U45", "address of the server"),
-        ),
+        *_words(("src", "U45", "address of the client"), ("dst", "U45", "address of the server")),
         Column("sport", "int32", "UDP port of the client"),
         Column("dport", "int32", "UDP port of the server"),
         *_words(
@@ -79,7 +76,11 @@ QUIC_PACKETS = Schema(
             ("ack_eliciting", "1 if it asks for an acknowledgement, else 0", ""),
             ("acked_ns", "when the first acknowledgement of it was seen", "ns since 1970"),
             ("ack_delay_ns", "delay that this acknowledgement states, if this is its largest number", "ns"),
-            ("rtt_ns", "time to its acknowledgement, if it is the largest number that this one newly acknowledges", "ns"),
+            (
+                "rtt_ns",
+                "time to its acknowledgement, if it is the largest number that this one newly acknowledges",
+                "ns",
+            ),
             ("lost", "1 if it was never acknowledged though one three numbers later was; 0 if acknowledged", ""),
             ("flight_bytes", "bytes of packets that ask for one, not acknowledged and not lost, behind it", "bytes"),
             ("window_connection_bytes", "stream data that the peer's MAX_DATA lets follow it", "bytes"),

@@ -98,7 +98,9 @@ def test_no_bytes_make_reading_fail(data: bytes, more: int) -> None:
     if not read.is_valid:
         assert frames == Frames()
     assert hello(data).kind in (0, 1, 2)
-    assert all(each.end <= len(data) + more or each.space >= Space.RETRY for each in long_headers(data, len(data) + more))
+    assert all(
+        each.end <= len(data) + more or each.space >= Space.RETRY for each in long_headers(data, len(data) + more)
+    )
 
 
 def test_pieces_of_a_handshake_in_any_order() -> None:
