@@ -270,7 +270,8 @@ class _Log:
             frames += [(before + row, *rest) for row, *rest in trace.frames]
             state += [(to_ns(float(str(each[0]))), number, *each[1:]) for each in trace.state]
             traces.append((number, _vantage(trace), _program(self.header, trace), _odcid(trace),
-                           " ".join(trace.cids)[:255], _dialect(self.header, trace), is_known, self.damage))  # fmt: skip
+                           " ".join(trace.cids)[:255], _dialect(self.header, trace), is_known,
+                           self.damage))  # fmt: skip
             facts[str(number)] = {"own": trace.parameters.get(True, {}), "peer": trace.parameters.get(False, {})}
         provenance = {"source": path, "format": FORMAT.name, "parameters": facts}
         return {

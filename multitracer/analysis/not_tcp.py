@@ -78,7 +78,8 @@ def not_tcp(files: Sequence[SourceFile]) -> str:
     part = f" (of the first {looked:,} packets)" if looked < packets else ""
     holds = f"None of the {packets:,} packets holds" if packets > 1 else "The only packet does not hold"
     helps = _help([each.name for each in listed])
-    nothing = "; its QUIC is shown apart" if listed and listed[0].name.startswith("QUIC") else ", so nothing was analysed"
+    is_quic = bool(listed) and listed[0].name.startswith("QUIC")
+    nothing = "; its QUIC is shown apart" if is_quic else ", so nothing was analysed"
     return (
         f"{holds} a TCP segment{nothing}. Found{part}: {_what(listed) or 'nothing known'}. "
         f"{_rates(listed)}What would help: {helps}."

@@ -35,8 +35,8 @@ _SMALL = 0.1
 """Share of a full packet below which one is small. QUIC counts its windows in bytes, so that a window that ends within
 a packet leaves one of any length: unlike a TCP segment, it does not show that nothing more waits."""
 _REACTION_MS = 4
-"""Longest time, in ms, that a sender in a program takes to answer an ACK: with aioquic the third quartile is 0.9 to 3 ms
-on ten recordings. A kernel takes below 0.5 ms, which the rules of TCP count on."""
+"""Longest time, in ms, that a sender in a program takes to answer an ACK: of aioquic's the third quartile is 0.9 to
+3 ms on ten recordings. A kernel takes below 0.5 ms, which the rules of TCP count on."""
 _AT_ONCE_NS = 300_000
 _MOST_BLOCKS = 4
 _ACKS = (FrameType.ACK.value, FrameType.ACK_ECN.value)
@@ -71,11 +71,25 @@ def sent_packets(known: QuicConnection, *, reverse: bool) -> Sent:
     row = row[first]
     time_ns = columns["time_ns"][row]
     eliciting = columns["eliciting"][row] != 0
-    acked = np.full(len(row), NOT_A_TIME, np.int64)
+    acked, rtt, delay, largest = _acknowledged(known, (number, time_ns, eliciting), reverse=reverse)
+    lost, lost_ns = _lost(number, acked, *largest)
+    lost[~eliciting & (acked == NOT_A_TIME)] = NA
+    flight = _flight(columns["bytes"][row] * eliciting, time_ns, acked, lost_ns)
+    return Sent(row, number, time_ns, acked, rtt, delay, lost, lost_ns, flight)
+
+
+def _acknowledged(
+    known: QuicConnection, sent: tuple[Numbers, Times, Mask], *, reverse: bool
+) -> tuple[Times, Times, Times, tuple[Numbers, Times]]:
+    """Return when each packet was acknowledged, its round trip and stated delay; and the largest numbers with times.
+
+    `sent` are numbers, ascending, times, and which packets ask for an acknowledgement.
+    """
+    number, time_ns, eliciting = sent
+    acked = np.full(len(number), NOT_A_TIME, np.int64)
     rtt, delay = acked.copy(), acked.copy()
-    largest_ns: list[int] = []
-    largest: list[int] = []
-    following = list(range(len(row) + 1))
+    largest: list[tuple[int, int]] = []
+    following = list(range(len(number) + 1))
 
     def unacked(at: int) -> int:
         root = at
@@ -103,13 +117,10 @@ def sent_packets(known: QuicConnection, *, reverse: bool) -> Sent:
                 rtt[newest] = at_ns - time_ns[newest]
             if waited != NOT_A_TIME:
                 delay[newest] = (waited << exponent) * 1000 if scale else waited
-        if not largest or top > largest[-1]:
-            largest.append(top)
-            largest_ns.append(at_ns)
-    lost, lost_ns = _lost(number, acked, np.array(largest, np.int64), np.array(largest_ns, np.int64))
-    lost[~eliciting & (acked == NOT_A_TIME)] = NA
-    flight = _flight(columns["bytes"][row] * eliciting, time_ns, acked, lost_ns)
-    return Sent(row, number, time_ns, acked, rtt, delay, lost, lost_ns, flight)
+        if not largest or top > largest[-1][0]:
+            largest.append((top, at_ns))
+    tops = np.array(largest, np.int64).reshape(-1, 2)
+    return acked, rtt, delay, (tops[:, 0], tops[:, 1])
 
 
 def _exponent(known: QuicConnection, *, reverse: bool) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -410,12 +411,12 @@ def _by_frames(path: QuicPath, views: Sequence[QuicView], qlog: QuicView | None,
     way = diagnosis.transfer.reverse
     state = qlog if qlog is not None and way == reverse else None
     rows = [_row(path, views[0], state, seen, each) for each in seen.shares]
-    answer = QuicDiagnosis(
-        path, _view_of(seen, state), way, rows, seen.total_s, seen.begin_ns,
-        list(_findings(diagnosis, views[0])), [], rate_bps=None if seen.link_rate is None else seen.link_rate.median * BITS_PER_BYTE,
-    )  # fmt: skip
+    found = list(_findings(diagnosis, views[0]))
+    answer = QuicDiagnosis(path, _view_of(seen, state), way, rows, seen.total_s, seen.begin_ns, found, [])
+    answer.rate_bps = None if seen.link_rate is None else seen.link_rate.median * BITS_PER_BYTE
+    parts = {(each.limit, each.part, each.reverse): row.part for each, row in zip(seen.shares, rows, strict=True)}
     answer.cells = [
-        (begin, end, Limit(limit), _part(views[0], Limit(limit), LimitSubtype(part), reverse=bool(back)), Confidence(sure), bool(back))
+        (begin, end, Limit(limit), parts[Limit(limit), LimitSubtype(part), bool(back)], Confidence(sure), bool(back))
         for begin, end, limit, part, sure, back in zip(
             *(column.tolist() for column in (seen.cells.begin, seen.cells.end, seen.cells.limit, seen.cells.part,
               seen.confidence, seen.is_reverse)), strict=True)
@@ -616,8 +617,8 @@ def _findings(diagnosis: Diagnosis, view: QuicView) -> Iterator[QuicFinding]:
         begin, end = diagnosis.limited.begin_ns, int(diagnosis.limited.cells.end[-1])
         yield QuicFinding(
             "spurious-loss", begin, end, 0.0,
-            f"{count(spurious, 'packet')} counted as lost (three later ones were acknowledged first) arrived after all: "
-            "the path changed their order.", "", {"packets": spurious}, diagnosis.transfer.reverse,
+            f"{count(spurious, 'packet')} counted as lost (three later ones were acknowledged first) arrived after all: the "
+            "path changed their order.", "", {"packets": spurious}, diagnosis.transfer.reverse,
         )  # fmt: skip
 
 
@@ -756,7 +757,7 @@ def _painted(data: _Datagrams, back: _Datagrams, times: tuple[int, int, int]) ->
     marks += [(low, high, Limit.LINK, Confidence.MEASURED) for low, high in spans]
     points = sorted({begin, end, *(each for low, high, *_ in marks for each in (low, high) if begin < each < end)})
     cells: list[Cell] = []
-    for low, high in zip(points[:-1], points[1:], strict=True):
+    for low, high in pairwise(points):
         limit, sure = next(
             ((each[2], each[3]) for each in marks if each[0] <= low and high <= each[1]),
             (Limit.UNKNOWN, Confidence.WEAK),
@@ -930,7 +931,8 @@ def _said_of_one(view: QuicView, mine: Numbers) -> Iterator[str]:
         gap = float(np.median(common))
         pace = rate(float(np.percentile(size, 98)) * BITS_PER_BYTE * NS_PER_S / gap)
         held = float(common.sum()) / took
-        yield f"The commonest gap between full datagrams is {gap / NS_PER_MS:.2f} ms ({pace}); such gaps are {percent(held)} of the time."
+        words = f"The commonest gap between full datagrams is {gap / NS_PER_MS:.2f} ms ({pace})"
+        yield f"{words}; such gaps are {percent(held)} of the time."
     yield f"The longest silence is {duration(int(gaps.max()))}."
 
 

@@ -143,10 +143,10 @@ class CryptoStream:
 
     def add(self, offset: int, data: bytes) -> None:
         """Add a piece; beyond a bound nothing is kept."""
-        if offset + len(data) <= MOST_CRYPTO_BYTES and self._size + len(data) <= 2 * MOST_CRYPTO_BYTES:
-            if len(data) > len(self._pieces.get(offset, b"")):
-                self._size += len(data)
-                self._pieces[offset] = data
+        has_room = offset + len(data) <= MOST_CRYPTO_BYTES and self._size + len(data) <= 2 * MOST_CRYPTO_BYTES
+        if has_room and len(data) > len(self._pieces.get(offset, b"")):
+            self._size += len(data)
+            self._pieces[offset] = data
 
     def begin(self) -> bytes:
         """Return the bytes from the start on that are there without a gap."""

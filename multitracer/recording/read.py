@@ -137,7 +137,8 @@ def read(  # noqa: PLR0913  # what a user may choose
     """
     forced: dict[str, object] = {} if decap else {"decap": False}
     forced |= {"keep_duplicates": True} if keep_duplicates else {}
-    forced |= {name: text for name, text in (("zone", zone), ("date", date), ("phone", phone), ("keylog", keylog)) if text is not None}
+    stated = {"zone": zone, "date": date, "phone": phone, "keylog": keylog}
+    forced |= {name: text for name, text in stated.items() if text is not None}
     if forced:
         with parsers.force_reading(**forced):
             return read(*inputs, need=need, only=only, window=window, max_packets=max_packets, progress=progress,

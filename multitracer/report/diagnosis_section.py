@@ -344,7 +344,8 @@ def _data_over_time(answer: QuicDiagnosis) -> Markup | None:
     every = np.arange(0, len(time_ns), step)
     known = every[limit[every] > 0]
     marks = [
-        element("circle", cx=f"{(time_ns[row] - first) / span * _WIDE:.1f}", cy=f"{_HIGH * (1 - octets[row] / most):.1f}",
+        element("circle", cx=f"{(time_ns[row] - first) / span * _WIDE:.1f}",
+                cy=f"{_HIGH * (1 - octets[row] / most):.1f}",
                 r=3, fill="currentColor") for row in np.flatnonzero(lost)[:_MOST_MARKS].tolist()
     ]  # fmt: skip
     window = element(

@@ -34,7 +34,7 @@ def _aioquic() -> str:
 
 
 def _sequence() -> str:
-    header = {"file_schema": "urn:ietf:params:qlog:file:sequential", "serialization_format": "application/qlog+json-seq",
+    header = {"file_schema": "urn:ietf:params:qlog:file:sequential", "serialization_format": "json-seq",
               "trace": {"vantage_point": {"type": "server", "name": "quiche"},
                         "common_fields": {"reference_time": {"clock_type": "system",
                                                              "epoch": "2026-11-28T17:27:05+00:00"}}}}  # fmt: skip
@@ -89,7 +89,7 @@ def test_dialects_say_the_same(tmp_path: Path, made: Any) -> None:
 
 def test_a_log_that_ends_in_the_middle_gives_what_precedes(tmp_path: Path) -> None:
     text = _aioquic()
-    tables = _tables(tmp_path / "log", text[: text.index("recovery:metrics") - 40])
+    tables = _tables(tmp_path / "log", text[: text.rindex('{"time"') + 10])
     assert len(tables["qlog_packets"]) == 2
     (trace,) = tables["qlog_traces"].rows()
     assert "ends" in trace["damage"]

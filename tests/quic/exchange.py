@@ -1,4 +1,4 @@
-"""Records a QUIC transfer of known cause: aioquic at both ends, a link in user space between them, tcpdump at both sides.
+"""Records a QUIC transfer of known cause: aioquic at both ends, a link in user space, tcpdump at both sides of it.
 
 The link is a process that passes datagrams between two ports of the loopback interface: with a rate, a delay, a queue,
 random losses and a stall. Each side of it is a capture point; the ports differ, as behind a NAT.
@@ -94,8 +94,8 @@ def _program(role: str) -> list[str]:
 
 @contextlib.contextmanager
 def _tcpdump(path: Path, port: int, snaplen: int) -> Any:
-    command = ["tcpdump", "-i", "lo", "-U", "--immediate-mode", "-B", "16384", "--time-stamp-precision=nano", "-s", str(snaplen),
-               "-w", str(path), "-Z", "root", "udp", "port", str(port)]  # fmt: skip
+    command = ["tcpdump", "-i", "lo", "-U", "--immediate-mode", "-B", "16384", "--time-stamp-precision=nano",
+               "-s", str(snaplen), "-w", str(path), "-Z", "root", "udp", "port", str(port)]  # fmt: skip
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     for line in process.stderr:
@@ -188,7 +188,8 @@ async def _link(plan: Plan, folder: Path) -> None:
 async def _until_ended() -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    print("ready", flush=True)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
     await stop.wait()
 
 
@@ -203,7 +204,8 @@ def _configuration(plan: Plan, folder: Path, *, is_client: bool) -> Any:
     made = QuicConfiguration(
         is_client=is_client, alpn_protocols=["hq-test"], max_data=plan.window or 1 << 20,
         max_stream_data=plan.stream_window or 1 << 20,
-        congestion_control_algorithm=plan.control, quic_logger=QuicFileLogger(str(folder / ("qlog-c" if is_client else "qlog-s"))),
+        congestion_control_algorithm=plan.control,
+        quic_logger=QuicFileLogger(str(folder / ("qlog-c" if is_client else "qlog-s"))),
         cipher_suites=[CipherSuite[plan.cipher]], verify_mode=ssl.CERT_NONE if is_client else None,
     )  # fmt: skip
     if plan.version == 2:
