@@ -33,6 +33,7 @@ from multitracer.protocols.quic_protection import (
     TAG_BYTES,
     VERSION_1,
     PacketKeys,
+    Suite,
     can_open,
     initial_keys,
 )
@@ -159,7 +160,7 @@ def read_quic(files: Iterable[SourceFile], secrets: Secrets) -> QuicCapture:
     gathered = _Gathered()
     for number, file in enumerate(files):
         gathered.read(file, number)
-    udp = gathered.finish()
+    udp = gathered.gathered()
     return QuicCapture() if udp is None else _connections(udp, secrets)
 
 
@@ -171,7 +172,7 @@ class _Gathered(Decoder):
 
     def __init__(self) -> None:
         super().__init__()
-        self._flows: dict[tuple[int, ...], int] = {}
+        self._proven: dict[tuple[int, ...], int] = {}
         self._parts: list[tuple[Array, ...]] = []
         self._stored: list[Bytes] = []
         self._bytes = 0
@@ -208,9 +209,9 @@ class _Gathered(Decoder):
         keys, of, swapped = _pairs(chosen, ports)
         begins = _begins(packets.data, at, present, length)
         for flow in np.unique(of[begins]).tolist():
-            if keys[flow] not in self._flows and len(self._flows) < 1 << 16:
-                self._flows[keys[flow]] = len(self._flows)
-        number = np.array([self._flows.get(key, -1) for key in keys], np.int64)[of]
+            if keys[flow] not in self._proven and len(self._proven) < 1 << 16:
+                self._proven[keys[flow]] = len(self._proven)
+        number = np.array([self._proven.get(key, -1) for key in keys], np.int64)[of]
         kept = np.flatnonzero((number >= 0) & (present > 0))
         if not len(kept):
             return
@@ -227,14 +228,15 @@ class _Gathered(Decoder):
              np.full(len(kept), place[1], np.int64), number[kept], swapped[kept])
         )  # fmt: skip
 
-    def finish(self) -> _Udp | None:
+    def gathered(self) -> _Udp | None:
         """Return all datagrams; None if there are none."""
         if not self._parts:
             return None
         columns = [np.concatenate(column) for column in zip(*self._parts, strict=True)]
         order = np.lexsort((columns[4], columns[5]))
         padded = np.concatenate([*self._stored, np.zeros(64, np.uint8)])
-        return _Udp(padded, *(column[order] for column in columns), list(self._flows))
+        at, present, length, time_ns, frame, file, flow, swapped = (column[order] for column in columns)
+        return _Udp(padded, at, present, length, time_ns, frame, file, flow, swapped, list(self._proven))
 
 
 def _pairs(datagrams: Datagrams, ports: tuple[Numbers, Numbers]) -> tuple[list[tuple[int, ...]], Numbers, Mask]:
@@ -553,7 +555,7 @@ def _read_short(
         known.columns["is_read"][one_rtt] = 0
 
 
-def _suites(secret: bytes) -> list[object]:
+def _suites(secret: bytes) -> list[Suite]:
     return [suite for suite in SUITES.values() if (48 if suite.hash_name == "sha384" else 32) == len(secret)]
 
 
@@ -596,7 +598,7 @@ class _ShortReader:
         masks = keys.masks(samples)
         first = data[short.at[usable]] ^ masks[:, 0] & 0x1F
         size = (first & 3).astype(np.int64) + 1
-        raw = data[self.number_at[usable][:, None] + np.arange(4)] ^ masks[:, 1:]
+        raw: Bytes = data[self.number_at[usable][:, None] + np.arange(4)] ^ masks[:, 1:]
         weights = raw.astype(np.int64) @ np.array([1 << 24, 1 << 16, 1 << 8, 1])
         truncated = weights >> (8 * (4 - size))
         phases = (first >> 2 & 1).tolist()

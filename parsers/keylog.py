@@ -21,6 +21,8 @@ from parsers._stream import open_stream
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from parsers._stream import InputStream
+
 MOST_SECRETS = 200_000
 """Lines of a key log that are used: a browser writes some ten for each connection. Not measured."""
 _LINE = re.compile(rb"^([A-Z][A-Z0-9_]{3,39}) ([0-9a-fA-F]{64}) ([0-9a-fA-F]{64}|[0-9a-fA-F]{96})\s*$")
@@ -96,7 +98,7 @@ def _secrets_in(lines: Iterable[bytes]) -> Iterator[tuple[str, bytes, bytes]]:
                 return
 
 
-def _lines(stream: BinaryIO) -> Iterator[bytes]:
+def _lines(stream: BinaryIO | InputStream) -> Iterator[bytes]:
     """Yield the lines of a stream; of one that is too long, its begin."""
     rest, skips = b"", False
     while chunk := stream.read(1 << 16):
@@ -112,7 +114,7 @@ def _lines(stream: BinaryIO) -> Iterator[bytes]:
         yield rest
 
 
-def _blocks(stream: BinaryIO) -> Iterator[bytes]:
+def _blocks(stream: BinaryIO | InputStream) -> Iterator[bytes]:
     """Yield the key logs in the blocks of a pcapng file, up to what is damaged."""
     order: str = "little"
     while len(head := _exactly(stream, 8)) == 8:
@@ -131,7 +133,7 @@ def _blocks(stream: BinaryIO) -> Iterator[bytes]:
             yield body[8 : 8 + _number(body[4:8], order)]
 
 
-def _exactly(stream: BinaryIO, size: int) -> bytes:
+def _exactly(stream: BinaryIO | InputStream, size: int) -> bytes:
     """Return so many bytes; fewer only at the end. A stream gives what it has unpacked, which may be less."""
     parts = []
     while size and (part := stream.read(size)):

@@ -234,8 +234,8 @@ class _Log:
         taker = _TAKERS.get(name.rpartition(":")[2])
         when = event.get("time", event.get("relative_time", event.get("delta_time")))
         try:
-            time = float(when)
-        except (TypeError, ValueError):
+            time = float(str(when))
+        except ValueError:
             time = math.nan
         if not math.isfinite(time) or self._events >= MOST_EVENTS:
             trace.unusable += 1
@@ -320,6 +320,11 @@ def _records(text: _Text, buffer: str) -> Iterator[str]:
         buffer = (buffer if len(buffer) < _MOST_TEXT else "") + piece
 
 
+def _object(value: object) -> dict[str, Any]:
+    """Return a JSON object; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
 def _number(value: object) -> int:
     """Return a natural number, also one that is written as a text; NA if it is none."""
     try:
@@ -346,7 +351,7 @@ def _take_packet(trace: _Trace, time: float, data: dict[str, Json], *, sent: boo
         cid = header.get(name)
         if isinstance(cid, str) and re.fullmatch("[0-9a-f]{2,40}", cid) and len(trace.cids) < 8:
             trace.cids[cid] = None
-    raw = data.get("raw") if isinstance(data.get("raw"), dict) else {}
+    raw = _object(data.get("raw"))
     size = _number(raw.get("length", header.get("packet_size", data.get("packet_size"))))
     frames = data.get("frames")
     row, eliciting = len(trace.packets), False
@@ -361,7 +366,7 @@ def _take_packet(trace: _Trace, time: float, data: dict[str, Json], *, sent: boo
 
 def _take_frame(trace: _Trace, row: int, name: str, frame: dict[str, Json]) -> None:
     if name == "stream":
-        raw = frame.get("raw") if isinstance(frame.get("raw"), dict) else {}
+        raw = _object(frame.get("raw"))
         length = _number(frame.get("length", raw.get("payload_length", raw.get("length"))))
         offset = _number(frame.get("offset", 0))
         trace.frames.append((row, 8, _number(frame.get("stream_id")), offset, length))
@@ -403,7 +408,7 @@ _NO_VALUES, _NO_TIMES = [NA] * len(_STATE), [NOT_A_TIME] * len(_TIMES)
 
 
 def _lost(trace: _Trace, time: float, data: dict[str, Json]) -> None:
-    header = data.get("header") if isinstance(data.get("header"), dict) else data
+    header = _object(data.get("header")) or data
     number = _number(header.get("packet_number"))
     kind = str(header.get("packet_type", header.get("type", "1rtt"))).lower().replace("-", "")
     if _SPACES.get(kind) == "1-rtt":

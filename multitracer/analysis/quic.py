@@ -20,7 +20,7 @@ from multitracer.protocols.quic import FrameType, Parameter, Space
 from multitracer.tables import FLOWS, NA, NOT_A_TIME, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from multitracer.tables import Array, Mask, Numbers, Times
     from parsers._quic import QuicConnection
@@ -89,16 +89,7 @@ def _acknowledged(
     acked = np.full(len(number), NOT_A_TIME, np.int64)
     rtt, delay = acked.copy(), acked.copy()
     largest: list[tuple[int, int]] = []
-    following = list(range(len(number) + 1))
-
-    def unacked(at: int) -> int:
-        root = at
-        while following[root] != root:
-            root = following[root]
-        while following[at] != root:
-            following[at], at = root, following[at]
-        return root
-
+    left = _Unacknowledged(len(number))
     exponent = _exponent(known, reverse=reverse)
     scale = known.source != "qlog"
     for at_ns, top, waited, ranges in _acks(known, reverse=reverse):
@@ -106,12 +97,9 @@ def _acknowledged(
         lows = np.searchsorted(number, [low for low, _ in ranges])
         highs = np.searchsorted(number, [high for _, high in ranges], side="right")
         for low, high in zip(lows.tolist(), highs.tolist(), strict=True):
-            index = unacked(low)
-            while index < high:
+            for index in left.take(low, high):
                 acked[index] = at_ns
                 newest = max(newest, index)
-                following[index] = index + 1
-                index = unacked(index)
         if newest >= 0 and number[newest] == top:
             if eliciting[newest]:
                 rtt[newest] = at_ns - time_ns[newest]
@@ -121,6 +109,29 @@ def _acknowledged(
             largest.append((top, at_ns))
     tops = np.array(largest, np.int64).reshape(-1, 2)
     return acked, rtt, delay, (tops[:, 0], tops[:, 1])
+
+
+class _Unacknowledged:
+    """The packets that no ACK named yet; each is taken once, however often its range is repeated."""
+
+    def __init__(self, count: int) -> None:
+        self._following = list(range(count + 1))
+
+    def take(self, low: int, high: int) -> Iterator[int]:
+        """Yield the packets from `low` on and below `high`, and remove them."""
+        index = self._first(low)
+        while index < high:
+            yield index
+            self._following[index] = index + 1
+            index = self._first(index)
+
+    def _first(self, at: int) -> int:
+        following, root = self._following, at
+        while following[root] != root:
+            root = following[root]
+        while following[at] != root:
+            following[at], at = root, following[at]
+        return root
 
 
 def _exponent(known: QuicConnection, *, reverse: bool) -> int:

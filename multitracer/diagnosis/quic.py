@@ -421,6 +421,13 @@ def _by_frames(path: QuicPath, views: Sequence[QuicView], qlog: QuicView | None,
             *(column.tolist() for column in (seen.cells.begin, seen.cells.end, seen.cells.limit, seen.cells.part,
               seen.confidence, seen.is_reverse)), strict=True)
     ]  # fmt: skip
+    _refine(answer, seen, state, views[0])
+    return answer
+
+
+def _refine(answer: QuicDiagnosis, seen: Limited, state: QuicView | None, view: QuicView) -> None:
+    """Correct the rules of TCP by facts of QUIC: datagrams at both ends, packet numbers, the sender's state."""
+    path, way = answer.path, answer.reverse
     if len(path.captures) >= 2:  # each datagram's fate and delay is a fact
         kept = [each for each in answer.findings if each.kind not in ("congestion-loss", "random-loss", "policer")]
         server, client = path.captures[1], path.captures[0]
@@ -432,7 +439,7 @@ def _by_frames(path: QuicPath, views: Sequence[QuicView], qlog: QuicView | None,
             answer.overlay(spans, Limit.OUTAGE, None, Confidence.MEASURED, _NOT_OUTAGE)
     elif seen.view is Viewpoint.RECEIVER:
         floor_ns = 0 if seen.seen is None else seen.seen.floor_ns
-        spans = _silences(views[0], max(1.5 * floor_ns, _SILENCE_NS), reverse=way)
+        spans = _silences(view, max(1.5 * floor_ns, _SILENCE_NS), reverse=way)
         answer.overlay(spans, Limit.APPLICATION, LimitSubtype.WRITES.label, Confidence.WEAK, _BY_WINDOW)
         answer.join_rounds(1.3 * floor_ns)
     if state is not None:
@@ -440,7 +447,6 @@ def _by_frames(path: QuicPath, views: Sequence[QuicView], qlog: QuicView | None,
         answer.overlay(spans, Limit.APPLICATION, LimitSubtype.WRITES.label, Confidence.INFERRED, _WINDOWS)
     if seen.reason:
         answer.known.append(f"Unknown in part: {seen.reason}.")
-    return answer
 
 
 def _view_of(seen: Limited, state: QuicView | None) -> str:
@@ -617,8 +623,8 @@ def _findings(diagnosis: Diagnosis, view: QuicView) -> Iterator[QuicFinding]:
         begin, end = diagnosis.limited.begin_ns, int(diagnosis.limited.cells.end[-1])
         yield QuicFinding(
             "spurious-loss", begin, end, 0.0,
-            f"{count(spurious, 'packet')} counted as lost (three later ones were acknowledged first) arrived after all: the "
-            "path changed their order.", "", {"packets": spurious}, diagnosis.transfer.reverse,
+            f"{count(spurious, 'packet')} counted as lost (three later ones were acked before) arrived after all: "
+            "the path changed their order.", "", {"packets": spurious}, diagnosis.transfer.reverse,
         )  # fmt: skip
 
 

@@ -113,7 +113,7 @@ class PacketKeys:
 
         nonce = (int.from_bytes(self.iv, "big") ^ number).to_bytes(IV_BYTES, "big")
         try:
-            return _aead(self.suite.is_chacha, self.key).decrypt(nonce, sealed, header)
+            return bytes(_aead(self.suite.is_chacha, self.key).decrypt(nonce, sealed, header))
         except InvalidTag:
             return None
 
