@@ -18,9 +18,9 @@ from multitracer.endpoints import Endpoints, address_text
 from multitracer.protocols.quic import (
     CryptoStream,
     Frames,
-    Hello,
     LongHeader,
     Space,
+    TlsHello,
     encrypted_extensions,
     hello,
     long_headers,
@@ -102,8 +102,8 @@ class QuicConnection:
     ends: Endpoints
     """Those of the client first."""
     version: int = VERSION_1
-    hello: Hello = field(default_factory=Hello)
-    chosen: Hello = field(default_factory=Hello)
+    hello: TlsHello = field(default_factory=TlsHello)
+    chosen: TlsHello = field(default_factory=TlsHello)
     """The server's EncryptedExtensions."""
     client_cid: bytes = b""
     server_cid: bytes = b""
@@ -289,23 +289,23 @@ class _Opening:
 
 def _connections(udp: _Udp, secrets: Secrets) -> QuicCapture:
     """Return the connections of all flows."""
-    found = QuicCapture()
+    collected = QuicCapture()
     order = np.argsort(udp.flow, kind="stable")
     edges = np.searchsorted(udp.flow[order], np.arange(len(udp.ends) + 1))
-    pieces: list[tuple[_Opening, Numbers]] = []
+    parts: list[tuple[_Opening, Numbers]] = []
     for flow, ends in enumerate(udp.ends):
         rows = order[edges[flow] : edges[flow + 1]]
         openings = _openings(udp, rows, ends, secrets)
         begins = [opening.first for opening in openings]
-        found.left_out += int(np.searchsorted(rows, begins[0])) if begins else len(rows)
+        collected.left_out += int(np.searchsorted(rows, begins[0])) if begins else len(rows)
         for opening, begin, end in zip(openings, begins, [*begins[1:], None], strict=True):
             mine = rows[np.searchsorted(rows, begin) : None if end is None else np.searchsorted(rows, end)]
-            pieces.append((opening, mine))
-    pieces.sort(key=lambda piece: piece[0].first)
-    for opening, mine in pieces[:MOST_CONNECTIONS]:
-        found.connections.append(_finished(udp, opening, mine, has_secrets=bool(secrets)))
-    found.left_out += sum(len(mine) for _, mine in pieces[MOST_CONNECTIONS:])
-    return found
+            parts.append((opening, mine))
+    parts.sort(key=lambda part: part[0].first)
+    for opening, mine in parts[:MOST_CONNECTIONS]:
+        collected.connections.append(_finished(udp, opening, mine, has_secrets=bool(secrets)))
+    collected.left_out += sum(len(mine) for _, mine in parts[MOST_CONNECTIONS:])
+    return collected
 
 
 def _openings(udp: _Udp, rows: Numbers, ends: tuple[int, ...], secrets: Secrets) -> list[_Opening]:
@@ -416,23 +416,23 @@ def _open_long(
     raw = bytes(a ^ b for a, b in zip(data[header.number_at : header.number_at + size], mask[1:], strict=False))
     largest = current.largest.get((header.space, side), -1)
     number = unwrapped(int.from_bytes(raw, "big"), size, largest)
-    at, whole = header.number_at + size, header.end - header.number_at - size - TAG_BYTES
-    if whole <= 0:
+    at, complete = header.number_at + size, header.end - header.number_at - size - TAG_BYTES
+    if complete <= 0:
         return NA, NA, 0
     if len(data) >= header.end:
         plain = keys.opened(number, bytes([first]) + data[offset + 1 : header.number_at] + raw, data[at : header.end])
         if plain is None:
             return NA, NA, 0
     else:
-        sealed = np.frombuffer(data[at : min(end, at + whole)], np.uint8)
+        sealed = np.frombuffer(data[at : min(end, at + complete)], np.uint8)
         plain = (sealed ^ keys.keystream(np.array([number]), len(sealed))[0]).tobytes()
     inside = Frames()
-    read = read_frames(len(current.long), plain, whole, inside)
+    read = read_frames(len(current.long), plain, complete, inside)
     if not read.is_valid:
         return NA, NA, 0
     current.largest[header.space, side] = max(largest, number)
-    for _, at_byte, piece in inside.crypto:
-        current.crypto[header.space, side].add(at_byte, piece)
+    for _, at_byte, part in inside.crypto:
+        current.crypto[header.space, side].add(at_byte, part)
     for name in ("acks", "ranges", "closes", "others"):
         getattr(current.frames, name).extend(getattr(inside, name))
     return number, int(read.is_eliciting), 1
@@ -619,7 +619,7 @@ class _Opener:
         short = reader.short
         self._at = (reader.number_at[usable]).tolist()
         self._start = short.at[usable].tolist()
-        self._whole = (short.length[usable] - reader.header_bytes).tolist()
+        self._complete = (short.length[usable] - reader.header_bytes).tolist()
         self._present = (short.present[usable] - reader.header_bytes).tolist()
         self._bytes = reader.udp.data.tobytes()
         self._streams: dict[int, int] = {}
@@ -634,8 +634,8 @@ class _Opener:
         for i, (short, size, phase) in enumerate(zip(truncated, sizes, phases, strict=True)):
             number = unwrapped(short, size, largest)
             generation = self._generation(number, phase)
-            if self._present[i] >= self._whole[i]:
-                payload, size_inside = self._open(i, number, size, generation), self._whole[i] - size - TAG_BYTES
+            if self._present[i] >= self._complete[i]:
+                payload, size_inside = self._open(i, number, size, generation), self._complete[i] - size - TAG_BYTES
             elif generation >= len(self.keys) and not self._is_next(i, number, size, generation):
                 payload = None
             else:
@@ -665,7 +665,7 @@ class _Opener:
     def _open(self, i: int, number: int, size: int, generation: int) -> bytes | None:
         at, start = self._at[i], self._start[i]
         header = bytes([self.first[i]]) + self._bytes[start + 1 : at] + self.raw[i, :size].tobytes()
-        return self._key(generation).opened(number, header, self._bytes[at + size : at + self._whole[i]])
+        return self._key(generation).opened(number, header, self._bytes[at + size : at + self._complete[i]])
 
     def _note(self, number: int, generation: int) -> None:
         self.opened += 1
@@ -677,10 +677,10 @@ class _Opener:
         """Return whether the next keys open a cut packet: what is there are frames by them, and not by the old ones."""
         verdicts = []
         for keys in (self._key(generation), self.keys[-1]):
-            have = min(self._present[i], self._whole[i] - TAG_BYTES) - size
+            have = min(self._present[i], self._complete[i] - TAG_BYTES) - size
             sealed = np.frombuffer(self._bytes[self._at[i] + size : self._at[i] + size + have], np.uint8)
             plain = (sealed ^ keys.keystream(np.array([number]), len(sealed))[0]).tobytes()
-            verdicts.append(read_frames(0, plain, self._whole[i] - size - TAG_BYTES, Frames()).is_valid)
+            verdicts.append(read_frames(0, plain, self._complete[i] - size - TAG_BYTES, Frames()).is_valid)
         if verdicts == [True, False]:
             self.keys.append(self.keys[-1].updated())
             self.begins.append(number)
@@ -697,13 +697,13 @@ class _Opener:
             mine = [each for each in cut if each[3] == generation and generation < len(self.keys)]
             for begin in range(0, len(mine), 1 << 14):
                 part = mine[begin : begin + (1 << 14)]
-                have = [max(min(self._present[i], self._whole[i] - TAG_BYTES) - size, 0) for i, _, size, _ in part]
+                have = [max(min(self._present[i], self._complete[i] - TAG_BYTES) - size, 0) for i, _, size, _ in part]
                 stream = self.keys[generation].keystream(np.array([each[1] for each in part]), max(have))
                 at = np.array([self._at[i] + size for i, _, size, _ in part])
                 index = np.minimum(at[:, None] + np.arange(max(have)), len(self.reader.udp.data) - 1)
                 plain = self.reader.udp.data[index] ^ stream
                 for row_of, (i, number, size, _), length in zip(plain, part, have, strict=True):
-                    row, inside = place[i], self._whole[i] - size - TAG_BYTES
+                    row, inside = place[i], self._complete[i] - size - TAG_BYTES
                     read = read_frames(row, row_of[:length].tobytes(), inside, known.frames)
                     if not read.is_valid:
                         known.unread[_NOT_OPENED] += 1

@@ -14,7 +14,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -25,10 +25,10 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 from parsers._format import Format, Match
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    Json = Any
-    """A value that was read from JSON; it is checked where it is used."""
+    from multitracer.tables import Array, Document
+
 
 MOST_EVENTS = 50_000_000
 _CHUNK = 1 << 20
@@ -63,7 +63,7 @@ _STATE_NAMES = (*_STATE, *_TIMES)
 class _Trace:
     """One trace while it is read: times are as the file has them."""
 
-    facts: dict[str, Json] = field(default_factory=dict)
+    facts: Document = field(default_factory=dict)
     cids: dict[str, None] = field(default_factory=dict)
     packets: list[tuple[float, bool, str, int, int, bool]] = field(default_factory=list)
     frames: list[tuple[int, int, int, int, int]] = field(default_factory=list)
@@ -79,8 +79,8 @@ def sniff(head: bytes) -> Match:
     begin = head.lstrip(b"\xef\xbb\xbf \t\r\n\x1e")
     if not begin.startswith(b"{"):
         return "no"
-    found = _SNIFFED.search(begin)
-    is_named = found is not None and (b"qlog" in begin[found.start() : found.start() + 200])
+    collected = _SNIFFED.search(begin)
+    is_named = collected is not None and (b"qlog" in begin[collected.start() : collected.start() + 200])
     return "yes" if is_named else "no"
 
 
@@ -126,7 +126,7 @@ class _Log:
 
     def __init__(self) -> None:
         self.traces: list[_Trace] = []
-        self.header: dict[str, Json] = {}
+        self.header: Document = {}
         self.damage = ""
         self._events = 0
 
@@ -226,7 +226,7 @@ class _Log:
 
     # --- events ---
 
-    def _take(self, trace: _Trace, event: Json) -> None:
+    def _take(self, trace: _Trace, event: object) -> None:
         if not isinstance(event, dict):
             trace.unusable += 1
             return
@@ -282,7 +282,7 @@ class _Log:
         }
 
 
-def _columns(names: tuple[str, ...], rows: list[tuple[Any, ...]]) -> dict[str, Any]:
+def _columns(names: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> dict[str, Array]:
     values = list(zip(*rows, strict=True)) or [()] * len(names)
     made = {}
     for name, column in zip(names, values, strict=True):
@@ -291,7 +291,7 @@ def _columns(names: tuple[str, ...], rows: list[tuple[Any, ...]]) -> dict[str, A
     return made
 
 
-_KINDS: dict[str, Any] = {
+_KINDS: Document = {
     "trace": np.int32, "connection": np.int32, "sent": bool, "ack_eliciting": bool, "space": "U19", "vantage": "U8",
     "program": "U64", "odcid": "U40", "cids": "U255", "dialect": "U80", "clock_known": bool, "event": "U32",
     "frame_type": np.int16, "damage": "U128",
@@ -312,15 +312,15 @@ def _records(text: _Text, buffer: str) -> Iterator[str]:
         lines = re.split("[\x1e\n]", buffer)
         buffer = lines.pop()
         yield from (line for line in lines if line.strip())
-        piece = text.more()
+        part = text.more()
         if text.is_done:
-            if (buffer + piece).strip():
-                yield buffer + piece
+            if (buffer + part).strip():
+                yield buffer + part
             return
-        buffer = (buffer if len(buffer) < _MOST_TEXT else "") + piece
+        buffer = (buffer if len(buffer) < _MOST_TEXT else "") + part
 
 
-def _object(value: object) -> dict[str, Any]:
+def _object(value: object) -> Document:
     """Return a JSON object; an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 
@@ -343,7 +343,7 @@ def _ms(value: object) -> int:
     return round(ms * NS_PER_MS) if math.isfinite(ms) and 0 <= ms < 1e9 else NOT_A_TIME
 
 
-def _take_packet(trace: _Trace, time: float, data: dict[str, Json], *, sent: bool) -> None:
+def _take_packet(trace: _Trace, time: float, data: Document, *, sent: bool) -> None:
     header = data.get("header")
     header = header if isinstance(header, dict) else {}
     kind = str(header.get("packet_type", data.get("packet_type", ""))).lower().replace("-", "")
@@ -364,7 +364,7 @@ def _take_packet(trace: _Trace, time: float, data: dict[str, Json], *, sent: boo
     trace.packets.append((time, sent, _SPACES.get(kind, kind[:19]), number, size, eliciting))
 
 
-def _take_frame(trace: _Trace, row: int, name: str, frame: dict[str, Json]) -> None:
+def _take_frame(trace: _Trace, row: int, name: str, frame: Document) -> None:
     if name == "stream":
         raw = _object(frame.get("raw"))
         length = _number(frame.get("length", raw.get("payload_length", raw.get("length"))))
@@ -385,15 +385,15 @@ def _take_frame(trace: _Trace, row: int, name: str, frame: dict[str, Json]) -> N
         trace.frames.append((row, kind, _number(frame.get(stream)) if stream else value, value, NA))
 
 
-def _sent(trace: _Trace, time: float, data: dict[str, Json]) -> None:
+def _sent(trace: _Trace, time: float, data: Document) -> None:
     _take_packet(trace, time, data, sent=True)
 
 
-def _received(trace: _Trace, time: float, data: dict[str, Json]) -> None:
+def _received(trace: _Trace, time: float, data: Document) -> None:
     _take_packet(trace, time, data, sent=False)
 
 
-def _metrics(trace: _Trace, time: float, data: dict[str, Json]) -> None:
+def _metrics(trace: _Trace, time: float, data: Document) -> None:
     values = [next((_number(data[key]) for key in keys if key in data), NA) for keys in _STATE.values()]
     times = [_ms(data.get(key)) for key in _TIMES.values()]
     trace.state.append(_state_row(time, values, times, "metrics", NA))
@@ -407,7 +407,7 @@ def _state_row(time: float, values: list[int], times: list[int], event: str, num
 _NO_VALUES, _NO_TIMES = [NA] * len(_STATE), [NOT_A_TIME] * len(_TIMES)
 
 
-def _lost(trace: _Trace, time: float, data: dict[str, Json]) -> None:
+def _lost(trace: _Trace, time: float, data: Document) -> None:
     header = _object(data.get("header")) or data
     number = _number(header.get("packet_number"))
     kind = str(header.get("packet_type", header.get("type", "1rtt"))).lower().replace("-", "")
@@ -421,11 +421,11 @@ def _losses(trace: _Trace) -> Iterator[tuple[float, str, int]]:
             yield float(str(row[0])), "1-rtt", int(str(row[-1]))
 
 
-def _congestion(trace: _Trace, time: float, data: dict[str, Json]) -> None:
+def _congestion(trace: _Trace, time: float, data: Document) -> None:
     trace.state.append(_state_row(time, _NO_VALUES, _NO_TIMES, str(data.get("new", ""))[:32], NA))
 
 
-def _parameters(trace: _Trace, time: float, data: dict[str, Json]) -> None:
+def _parameters(trace: _Trace, time: float, data: Document) -> None:
     del time
     owner = data.get("initiator", data.get("owner"))
     if owner in ("local", "remote"):
@@ -437,7 +437,7 @@ def _parameters(trace: _Trace, time: float, data: dict[str, Json]) -> None:
         }
 
 
-_TAKERS: dict[str, Callable[[_Trace, float, dict[str, Json]], None]] = {
+_TAKERS: dict[str, Callable[[_Trace, float, Document], None]] = {
     "packet_sent": _sent,
     "packet_received": _received,
     "metrics_updated": _metrics,
@@ -491,7 +491,7 @@ def _vantage(trace: _Trace) -> str:
     return stated if isinstance(stated, str) and stated in ("client", "server", "network") else ""
 
 
-def _program(header: dict[str, Json], trace: _Trace) -> str:
+def _program(header: Document, trace: _Trace) -> str:
     point = trace.facts.get("vantage_point")
     stated = point.get("name") if isinstance(point, dict) else None
     return str(stated or header.get("title") or "")[:64]
@@ -504,7 +504,7 @@ def _odcid(trace: _Trace) -> str:
     return stated if isinstance(stated, str) and re.fullmatch("[0-9a-f]{2,40}", stated) else ""
 
 
-def _dialect(header: dict[str, Json], trace: _Trace) -> str:
+def _dialect(header: Document, trace: _Trace) -> str:
     schemas = trace.facts.get("event_schemas")
     named = schemas[0] if isinstance(schemas, list) and schemas else ""
     return str(header.get("qlog_version") or header.get("file_schema") or named)[:80]

@@ -37,13 +37,13 @@ a packet leaves one of any length: unlike a TCP segment, it does not show that n
 _REACTION_MS = 4
 """Longest time, in ms, that a sender in a program takes to answer an ACK: of aioquic's the third quartile is 0.9 to
 3 ms on ten recordings. A kernel takes below 0.5 ms, which the rules of TCP count on."""
-_AT_ONCE_NS = 300_000
-_MOST_BLOCKS = 4
+_AT_ONCE_NS = 300_000  # below the 0.5 ms that TCP rules allow for a reaction
+_MOST_BLOCKS = 4  # as TCP has room for (RFC 2018, 3)
 _ACKS = (FrameType.ACK.value, FrameType.ACK_ECN.value)
-_MOST_SEGMENTS = 4_000_000
+_MOST_SEGMENTS = 4_000_000  # some GB of memory. Not measured
 
 
-class Sent(NamedTuple):
+class SentPackets(NamedTuple):
     """The 1-RTT packets of one direction, in order of their numbers; arrays of shape (n,)."""
 
     row: Numbers
@@ -61,7 +61,7 @@ class Sent(NamedTuple):
     flight_bytes: Numbers
 
 
-def sent_packets(known: QuicConnection, *, reverse: bool) -> Sent:
+def sent_packets(known: QuicConnection, *, reverse: bool) -> SentPackets:
     """Return the 1-RTT packets of one direction with what the ACKs of the other one say of them."""
     columns = known.columns
     is_mine = (columns["reverse"] == reverse) & (columns["space"] == Space.ONE_RTT.value) & (columns["number"] >= 0)
@@ -75,7 +75,7 @@ def sent_packets(known: QuicConnection, *, reverse: bool) -> Sent:
     lost, lost_ns = _lost(number, acked, *largest)
     lost[~eliciting & (acked == NOT_A_TIME)] = NA
     flight = _flight(columns["bytes"][row] * eliciting, time_ns, acked, lost_ns)
-    return Sent(row, number, time_ns, acked, rtt, delay, lost, lost_ns, flight)
+    return SentPackets(row, number, time_ns, acked, rtt, delay, lost, lost_ns, flight)
 
 
 def _acknowledged(
@@ -136,13 +136,13 @@ class _Unacknowledged:
 
 def _exponent(known: QuicConnection, *, reverse: bool) -> int:
     """Return the exponent of the delays in ACKs of one direction's packets (RFC 9000, 18.2); 3 if not known."""
-    said = known.hello if reverse else known.chosen
-    return min(said.parameters.get(Parameter.ACK_DELAY_EXPONENT, 3), 20)
+    message = known.hello if reverse else known.chosen
+    return min(message.parameters.get(Parameter.ACK_DELAY_EXPONENT, 3), 20)
 
 
 def _acks(known: QuicConnection, *, reverse: bool) -> list[tuple[int, int, int, list[tuple[int, int]]]]:
     """Return the ACKs of one direction's packets in order: time, largest number, delay as sent, ranges."""
-    columns, found = known.columns, []
+    columns, collected = known.columns, []
     is_theirs = (columns["reverse"] != reverse) & (columns["space"] == Space.ONE_RTT.value)
     ranges: dict[int, list[tuple[int, int]]] = {}
     for row, low, high in known.frames.ranges:
@@ -150,8 +150,8 @@ def _acks(known: QuicConnection, *, reverse: bool) -> list[tuple[int, int, int, 
     time_ns = columns["time_ns"]
     for row, top, waited in known.frames.acks:
         if is_theirs[row]:
-            found.append((int(time_ns[row]), top, waited, ranges.get(row, [])))
-    return sorted(found, key=lambda each: each[0])
+            collected.append((int(time_ns[row]), top, waited, ranges.get(row, [])))
+    return sorted(collected, key=lambda each: each[0])
 
 
 def _lost(number: Numbers, acked: Times, largest: Numbers, largest_ns: Times) -> tuple[Numbers, Times]:
@@ -195,7 +195,7 @@ class Places:
     frontier: dict[int, int] = field(default_factory=dict)
     """Offset behind the data of each stream."""
     _offsets: dict[int, list[int]] = field(default_factory=dict)
-    _pieces: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
+    _parts: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
     """By stream, of each piece: length, place, and length in the order."""
 
     def take(self, stream: int, offset: int, length: int, *, is_full: bool) -> tuple[int, int, int]:
@@ -215,7 +215,7 @@ class Places:
 
     def _add(self, stream: int, offset: int, length: int, size: int) -> None:
         self._offsets.setdefault(stream, []).append(offset)
-        self._pieces.setdefault(stream, []).append((length, self.end, size))
+        self._parts.setdefault(stream, []).append((length, self.end, size))
         self.end += size
         self.frontier[stream] = offset + length
 
@@ -225,7 +225,7 @@ class Places:
         index = bisect_right(offsets, max(offset - 1, 0)) - 1
         if index < 0:
             return self.end
-        length, at, size = self._pieces[stream][index]
+        length, at, size = self._parts[stream][index]
         return at + (offset - offsets[index]) * size // length if length else at
 
     def next_place(self, stream: int, offset: int) -> int:
@@ -234,7 +234,7 @@ class Places:
         index = bisect_right(offsets, offset) - 1
         if index < 0:
             return self.end
-        length, at, size = self._pieces[stream][index]
+        length, at, size = self._parts[stream][index]
         return at + min(offset - offsets[index], length) * size // length if length else at
 
 
@@ -434,23 +434,23 @@ class _Image:
                 answers = True
         if row in self.ranges:
             blocks = theirs.take_ack(self.ranges[row])
-        pieces = self._pieces(mine, row, number)
-        if not pieces and row in self.pings and mine.end > mine.cumulative:
-            pieces = [(mine.cumulative, mine.cumulative + 1)]  # a probe: it asks as a retransmission does
-        if not pieces and not answers:
+        parts = self._parts(mine, row, number)
+        if not parts and row in self.pings and mine.end > mine.cumulative:
+            parts = [(mine.cumulative, mine.cumulative + 1)]  # a probe: it asks as a retransmission does
+        if not parts and not answers:
             return
         window = self._window(theirs)
         ack = theirs.cumulative + 1
-        for begin, end in pieces or [(mine.end, mine.end)]:
+        for begin, end in parts or [(mine.end, mine.end)]:
             place = len(self.out)
             self.out.append((row, at_ns, int(reverse), begin + 1, ack, end - begin, int(Flag.ACK), window,
                              number & 0xFFFF, len(blocks)))  # fmt: skip
             self.blocks += [(place, left + 1, right + 1) for left, right in blocks]
             blocks = []
 
-    def _pieces(self, mine: _Side, row: int, number: int) -> list[tuple[int, int]]:
+    def _parts(self, mine: _Side, row: int, number: int) -> list[tuple[int, int]]:
         """Return the places of the data in a packet, joined where they meet."""
-        pieces: list[tuple[int, int]] = []
+        parts: list[tuple[int, int]] = []
         frames = [each for each in self.by_row.get(row, ()) if each[2] > 0]
         is_full = len(frames) == 1 and self.known.columns["bytes"][row] >= _SMALL * mine.full_packet
         for stream, offset, length in frames:
@@ -461,13 +461,13 @@ class _Image:
             mine.used += max(offset + length - before, 0)
             mine.seen[stream], mine.end = max(before, offset + length), max(mine.end, end)
             mine.last_stream = stream
-            if pieces and pieces[-1][1] == begin:
-                pieces[-1] = (pieces[-1][0], end)
+            if parts and parts[-1][1] == begin:
+                parts[-1] = (parts[-1][0], end)
             elif end > begin:
-                pieces.append((begin, end))
-        if pieces and number >= 0:
-            mine.carried[number] = pieces
-        return pieces
+                parts.append((begin, end))
+        if parts and number >= 0:
+            mine.carried[number] = parts
+        return parts
 
     def _window(self, side: _Side) -> int:
         """Return the window that one side may still use, from what is acknowledged on."""

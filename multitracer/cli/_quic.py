@@ -46,8 +46,8 @@ def quic_in(recording: Recording) -> QuicRecording | None:
 
     if not may_hold_quic(recording):
         return None
-    found = recording.quic
-    return found if found.paths else None
+    collected = recording.quic
+    return collected if collected.paths else None
 
 
 def chosen_path(recording: Recording, choice: ConnectionChoice | None) -> QuicPath | None:
@@ -55,19 +55,19 @@ def chosen_path(recording: Recording, choice: ConnectionChoice | None) -> QuicPa
 
     By default, it is explained if a QUIC connection carried more than all TCP connections together.
     """
-    found = quic_in(recording)
-    if found is None:
+    collected = quic_in(recording)
+    if collected is None:
         return None
     if choice is None:
-        path = found.chosen()
+        path = collected.chosen()
         tcp = sum(int(each.analysis.directions["unique_bytes"].sum()) for each in recording.captures if len(each))
         return path if path is not None and path.largest_bytes > tcp else None
     if choice.number is not None:
-        return None if len(recording) else found.chosen(choice.number)
+        return None if len(recording) else collected.chosen(choice.number)
     if recording.with_endpoint(choice.host, choice.port):
         return None
     wanted = (choice.host, choice.port)
-    for path in found.paths:
+    for path in collected.paths:
         ends = path.ends
         if wanted in ((ends.src, ends.sport), (ends.dst, ends.dport)):
             return path
@@ -76,15 +76,15 @@ def chosen_path(recording: Recording, choice: ConnectionChoice | None) -> QuicPa
 
 def show_quic(sheet: Page, recording: Recording) -> bool:
     """Write a line for each of the largest QUIC connections; return whether there are any."""
-    found = quic_in(recording)
-    if found is None:
+    collected = quic_in(recording)
+    if collected is None:
         return False
-    sheet.line(count(len(found.paths), "QUIC connection"), bold=True)
-    paths = sorted(found.paths, key=lambda path: -path.largest_bytes)[:_LISTED]
-    records = {path.number: _records(found, path) for path in paths}
+    sheet.line(count(len(collected.paths), "QUIC connection"), bold=True)
+    paths = sorted(collected.paths, key=lambda path: -path.largest_bytes)[:_LISTED]
+    records = {path.number: _records(collected, path) for path in paths}
     rows = [_cells(path, records[path.number]) for path in paths]
     sheet.table(_HEADER, rows, right=(0, 5, 6, 7, 8, 9), dispensable=(10, 4, 7, 9))
-    if len(found.paths) > len(paths):
+    if len(collected.paths) > len(paths):
         sheet.line(
             f"{len(found.paths) - len(paths):,} QUIC connections with fewer bytes are not shown; --json lists all"
         )
@@ -94,9 +94,9 @@ def show_quic(sheet: Page, recording: Recording) -> bool:
     return True
 
 
-def _records(found: QuicRecording, path: QuicPath) -> list[Document]:
+def _records(collected: QuicRecording, path: QuicPath) -> list[Document]:
     return [
-        {"host": host, **row} for host, table in found.connections() for row in table.rows()
+        {"host": host, **row} for host, table in collected.connections() for row in table.rows()
         if row["connection"] == path.number
     ]  # fmt: skip
 
@@ -135,12 +135,12 @@ def _rtt_ns(known: object) -> float:
 
 def quic_records(recording: Recording) -> list[Document]:
     """Return a record for each QUIC connection at each place, for JSON; missing values are null."""
-    found = quic_in(recording)
-    if found is None:
+    collected = quic_in(recording)
+    if collected is None:
         return []
     return [
         {"host": portable(host), **{name: value if value != "" else None for name, value in row.items()}}
-        for host, table in found.connections() for row in table.rows()
+        for host, table in collected.connections() for row in table.rows()
     ]  # fmt: skip
 
 
@@ -150,7 +150,7 @@ def show_answer(sheet: Page, recording: Recording, answer: QuicDiagnosis) -> Non
     sheet.line(f"What would help: {answer.help}.")
     sheet.line()
     sender, receiver = answer.ends
-    found = recording.quic
+    collected = recording.quic
     sni = answer.facts.get("sni")
     name = f" ({printable(sni)})" if sni else ""
     sheet.line(f"QUIC connection {answer.path.number} of {len(found.paths):,}{name}: {sender} -> {receiver}, seen from "

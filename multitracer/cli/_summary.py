@@ -99,10 +99,12 @@ def show_connections(sheet: Page, recording: Recording, only: Sequence[tuple[Cap
             show_connection(sheet, capture, n)
         return
     connections = len(recording)
-    from multitracer.cli._quic import show_quic  # few recordings hold any
+    files = [file for capture in recording.captures for file in capture.tables.files]
+    if recording.inputs.listed or any("udp" in file.protocols for file in files):
+        from multitracer.cli._quic import show_quic  # most captures hold none
 
-    if show_quic(sheet, recording) and not connections:
-        return
+        if show_quic(sheet, recording) and not connections:
+            return
     sheet.line(recording.connections_in_words if several else count(connections, "TCP connection"), bold=True)
     rows = [_cells(capture, n, several=several) for capture, n in recording.largest(LISTED)]
     if rows:

@@ -93,7 +93,12 @@ def command(reading: InputChoice, as_json: bool, intervals: bool, direction: str
 
 
 def _wrote_quic(
-    recording: Recording, reading: InputChoice, asked: tuple[str | None, str | None], *, as_json: bool, intervals: bool
+    recording: Recording,
+    reading: InputChoice,
+    choices: tuple[str | None, str | None],
+    *,
+    as_json: bool,
+    intervals: bool,
 ) -> bool:
     """Write the answer for a QUIC connection if one is meant; return whether it is."""
     from multitracer.cli._quic import chosen_path
@@ -105,7 +110,7 @@ def _wrote_quic(
     from multitracer.cli._quic import show_answer
     from multitracer.diagnosis.quic import explain_quic
 
-    output, direction = asked
+    output, direction = choices
     answer = explain_quic(recording, path, reverse=None if direction is None else direction == "reverse")
     with text_output(output) as stream:
         if as_json:

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -35,11 +35,12 @@ if TYPE_CHECKING:
     from multitracer.analysis.quic import Places
     from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.limits.limited import Limited
+    from multitracer.diagnosis.limits.names import LimitShare
     from multitracer.recording.quic import QuicPath, QuicView
     from multitracer.tables import Array, Document, Mask, Numbers, Times
 
 SCHEMA = "multitracer.diagnose/2"
-_DIGITS = 6
+_DIGITS = 6  # microseconds, as for TCP
 SEALED, SEALED_BOTH = "sealed", "both-ends-sealed"
 WOULD_TELL = "the keys of the connection (SSLKEYLOGFILE, --keylog) or a qlog of the sender would tell"
 _CANNOT_TELL = (
@@ -55,7 +56,7 @@ _OF_TCP = ("TCP", "SO_", "tcp_", "Nagle", "SYN")
 """Words that no sentence about QUIC has."""
 _FULL_SHARE = 0.5
 """Share of a limit's time in which a full congestion window confirms it, or an open one contradicts it."""
-_WORTH_SAYING = 0.1
+_WORTH_SAYING = 0.1  # of T: smaller limits are in the table only
 _NEVER_MEASURED = (Limit.APPLICATION, Limit.SENDER_BUFFER)
 """A QUIC sender paces in its program: that it sends nothing is no proof that it has nothing."""
 _NOUNS = {
@@ -118,7 +119,7 @@ _NOT_OUTAGE = frozenset(Limit) - {Limit.HANDSHAKE}
 _BY_WINDOW = frozenset({Limit.CONGESTION_WINDOW, Limit.SLOW_START, Limit.SENDER_BUFFER, Limit.LINK})
 """Limits that remain at a receiver where nothing shows that the sender had more to send."""
 _WINDOWS = frozenset({Limit.CONGESTION_WINDOW, Limit.SLOW_START, Limit.SENDER_BUFFER})
-_SILENCE_NS = 30 * NS_PER_MS
+_IDLE_NS = 30 * NS_PER_MS
 """Least silence at a receiver that is a wait for the sender's program: schedulers pause for less. Not measured."""
 
 
@@ -411,8 +412,8 @@ def _by_frames(path: QuicPath, views: Sequence[QuicView], qlog: QuicView | None,
     way = diagnosis.transfer.reverse
     state = qlog if qlog is not None and way == reverse else None
     rows = [_row(path, views[0], state, seen, each) for each in seen.shares]
-    found = list(_findings(diagnosis, views[0]))
-    answer = QuicDiagnosis(path, _view_of(seen, state), way, rows, seen.total_s, seen.begin_ns, found, [])
+    collected = list(_findings(diagnosis, views[0]))
+    answer = QuicDiagnosis(path, _view_of(seen, state), way, rows, seen.total_s, seen.begin_ns, collected, [])
     answer.rate_bps = None if seen.link_rate is None else seen.link_rate.median * BITS_PER_BYTE
     parts = {(each.limit, each.part, each.reverse): row.part for each, row in zip(seen.shares, rows, strict=True)}
     answer.cells = [
@@ -439,7 +440,7 @@ def _refine(answer: QuicDiagnosis, seen: Limited, state: QuicView | None, view: 
             answer.overlay(spans, Limit.OUTAGE, None, Confidence.MEASURED, _NOT_OUTAGE)
     elif seen.view is Viewpoint.RECEIVER:
         floor_ns = 0 if seen.seen is None else seen.seen.floor_ns
-        spans = _silences(view, max(1.5 * floor_ns, _SILENCE_NS), reverse=way)
+        spans = _idle_spans(view, max(1.5 * floor_ns, _IDLE_NS), reverse=way)
         answer.overlay(spans, Limit.APPLICATION, LimitSubtype.WRITES.label, Confidence.WEAK, _BY_WINDOW)
         answer.join_rounds(1.3 * floor_ns)
     if state is not None:
@@ -525,7 +526,7 @@ def _held(values: Array, missing: int) -> Array:
     return np.where(last >= 0, values[np.maximum(last, 0)], missing)
 
 
-def _row(path: QuicPath, view: QuicView, state: QuicView | None, seen: Limited, each: Any) -> QuicRow:
+def _row(path: QuicPath, view: QuicView, state: QuicView | None, seen: Limited, each: LimitShare) -> QuicRow:
     sure = each.confidence
     if state is not None and each.limit in (Limit.CONGESTION_WINDOW, Limit.SLOW_START) and each.share > 0.02:
         mine = seen.cells.limit == each.limit
@@ -652,7 +653,7 @@ def spurious_losses(view: QuicView, *, reverse: bool) -> int:
     return int(np.count_nonzero((sent.lost == 0) & (sent.lost_ns != NOT_A_TIME)))
 
 
-def _silences(view: QuicView, least_ns: float, *, reverse: bool) -> list[tuple[int, int]]:
+def _idle_spans(view: QuicView, minimum_ns: float, *, reverse: bool) -> list[tuple[int, int]]:
     """Return the silences before a packet of data whose number follows the one before: none was lost between.
 
     Flow control must have let more data pass. A path that only delays packets may look the same.
@@ -665,7 +666,7 @@ def _silences(view: QuicView, least_ns: float, *, reverse: bool) -> list[tuple[i
     is_mine = (columns["reverse"] == reverse) & (columns["space"] == Space.ONE_RTT.value) & (columns["number"] >= 0)
     row = np.flatnonzero(is_mine)
     time_ns, number = columns["time_ns"][row], columns["number"][row]
-    follows = np.flatnonzero((np.diff(number) == 1) & (np.diff(time_ns) > least_ns))
+    follows = np.flatnonzero((np.diff(number) == 1) & (np.diff(time_ns) > minimum_ns))
     packet = full_sizes(known, reverse=reverse)[1]
     is_data = np.isin(row, data)
     spans = []
@@ -756,7 +757,9 @@ def _painted(data: _Datagrams, back: _Datagrams, times: tuple[int, int, int]) ->
     is_queued = queue > max(_QUEUE_MS * NS_PER_MS, _QUEUE_SHARE * trip, 1.5 * service)
     arrived = data.arrived_ns[there]
     order = np.argsort(arrived, kind="stable")
-    spans = _runs(arrived[order], queue[order], is_queued[order], bridge=max(2 * NS_PER_MS, 2.5 * service), least=trip)
+    spans = _runs(
+        arrived[order], queue[order], is_queued[order], bridge=max(2 * NS_PER_MS, 2.5 * service), minimum=trip
+    )
     out = _outages(data, back, trip)
     marks = [(begin, until, Limit.HANDSHAKE, Confidence.MEASURED)]
     marks += [(low, high, Limit.OUTAGE, Confidence.MEASURED) for low, high in out]
@@ -778,8 +781,8 @@ def _painted(data: _Datagrams, back: _Datagrams, times: tuple[int, int, int]) ->
 def _trip_ns(data: _Datagrams, back: _Datagrams) -> float:
     """Return the floor of the round trip: the least delays of both directions together."""
     ways = [(way.arrived_ns - way.sent_ns)[~way.is_lost] for way in (data, back)]
-    least = [int(way.min()) for way in ways if len(way)]
-    return max(float(sum(least)) * 2 / max(len(least), 1), float(NS_PER_MS))
+    minimum = [int(way.min()) for way in ways if len(way)]
+    return max(float(sum(minimum)) * 2 / max(len(minimum), 1), float(NS_PER_MS))
 
 
 def _service_ns(data: _Datagrams) -> float:
@@ -790,7 +793,7 @@ def _service_ns(data: _Datagrams) -> float:
     return float(np.median(gaps[gaps <= np.median(gaps)])) if len(gaps) > 8 else 0.0
 
 
-def _runs(arrived: Times, queue: Array, is_queued: Mask, *, bridge: float, least: float) -> list[tuple[int, int]]:
+def _runs(arrived: Times, queue: Array, is_queued: Mask, *, bridge: float, minimum: float) -> list[tuple[int, int]]:
     """Return where a queue stood: the union of [arrival - delay above the floor, arrival], as limits.md has it."""
     spans: list[list[float]] = []
     for at, wait in zip(arrived[is_queued].tolist(), queue[is_queued].tolist(), strict=True):
@@ -798,7 +801,7 @@ def _runs(arrived: Times, queue: Array, is_queued: Mask, *, bridge: float, least
             spans[-1][1], spans[-1][2] = max(spans[-1][1], at), spans[-1][2] + 1
         else:
             spans.append([at - wait, at, 1])
-    return [(int(low), int(high)) for low, high, samples in spans if high - low >= least and samples >= 3]
+    return [(int(low), int(high)) for low, high, samples in spans if high - low >= minimum and samples >= 3]
 
 
 def _outages(data: _Datagrams, back: _Datagrams, trip: float) -> list[tuple[int, int]]:
@@ -809,15 +812,15 @@ def _outages(data: _Datagrams, back: _Datagrams, trip: float) -> list[tuple[int,
     arrivals = np.sort(np.concatenate([data.arrived_ns[~data.is_lost], back.arrived_ns[~back.is_lost]]))
     answered = np.sort(np.concatenate([data.sent_ns[~data.is_lost], back.sent_ns[~back.is_lost]]))
     lost = np.sort(np.concatenate([data.sent_ns[data.is_lost], back.sent_ns[back.is_lost]]))
-    found = []
+    collected = []
     for low, high in zip(arrivals[:-1].tolist(), arrivals[1:].tolist(), strict=True):
         if high - low < 2 * trip:
             continue
         tries = lost[(lost >= low - trip) & (lost < high)]
         if len(tries) >= 2 and tries[-1] - tries[0] >= trip:
             after = np.searchsorted(answered, max(int(tries[-1]), low))  # the first try that came through
-            found.append((int(low), int(min(answered[after] if after < len(answered) else high, high))))
-    return found
+            collected.append((int(low), int(min(answered[after] if after < len(answered) else high, high))))
+    return collected
 
 
 def _rows_of(cells: Sequence[Cell], *, reverse: bool) -> list[QuicRow]:
@@ -849,8 +852,8 @@ def _rate_within(data: _Datagrams, spans: Sequence[tuple[int, int]]) -> float | 
     return float(data.size[inside].sum()) * BITS_PER_BYTE * NS_PER_S / time_ns
 
 
-_FEWEST_LOSSES = 3
-_FULL_RANK, _FULL_NS = 0.89, 5 * NS_PER_MS
+_FEWEST_LOSSES = 3  # fewer have no quartile. Not measured
+_FULL_RANK, _FULL_NS = 0.89, 5 * NS_PER_MS  # as the findings of TCP: a full queue before most losses
 _RANDOM_NS, _RANDOM_RANK = 1.7 * NS_PER_MS, 0.75  # limits.md, "Findings on any network"
 
 
@@ -907,7 +910,7 @@ def _by_one(path: QuicPath, *, reverse: bool) -> QuicDiagnosis:
     rows = _rows_of(cells, reverse=reverse)
     answer = QuicDiagnosis(path, SEALED, reverse, rows, sum(row.seconds for row in rows), begin, [], [])
     answer.cells = list(cells)
-    answer.known = list(_said_of_one(view, mine))
+    answer.known = list(_notes_on_one(view, mine))
     answer.known.append(f"Not read: {view.known.absent}." if view.known.absent else "")
     answer.known = [each for each in answer.known if each]
     return answer
@@ -917,7 +920,7 @@ _TRAIN = 0.2
 """Gaps between arrivals that differ by less than this share are of one length. Not measured."""
 
 
-def _said_of_one(view: QuicView, mine: Numbers) -> Iterator[str]:
+def _notes_on_one(view: QuicView, mine: Numbers) -> Iterator[str]:
     """Yield sentences on the rate of one direction, its commonest gap and its longest silence."""
     if len(mine) < 20:
         return

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.protocols.quic_protection import VERSION_1, VERSION_2
 
@@ -138,20 +138,20 @@ class CryptoStream:
     """The bytes of CRYPTO frames, in whatever pieces and order they come."""
 
     def __init__(self) -> None:
-        self._pieces: dict[int, bytes] = {}
+        self._parts: dict[int, bytes] = {}
         self._size = 0
 
     def add(self, offset: int, data: bytes) -> None:
         """Add a piece; beyond a bound nothing is kept."""
         has_room = offset + len(data) <= MOST_CRYPTO_BYTES and self._size + len(data) <= 2 * MOST_CRYPTO_BYTES
-        if has_room and len(data) > len(self._pieces.get(offset, b"")):
+        if has_room and len(data) > len(self._parts.get(offset, b"")):
             self._size += len(data)
-            self._pieces[offset] = data
+            self._parts[offset] = data
 
     def begin(self) -> bytes:
         """Return the bytes from the start on that are there without a gap."""
         parts, at = [], 0
-        for offset, data in sorted(self._pieces.items()):
+        for offset, data in sorted(self._parts.items()):
             if offset > at:
                 break
             if offset + len(data) > at:
@@ -161,7 +161,7 @@ class CryptoStream:
 
 
 @dataclass(slots=True)
-class Hello:
+class TlsHello:
     """What a ClientHello or ServerHello says; None where it was not captured."""
 
     kind: int = 0
@@ -178,42 +178,42 @@ class Hello:
 
 
 _SNI, _ALPN, _PARAMETERS = 0, 16, 0x39  # RFC 6066, RFC 7301, RFC 9001 8.2
-_ENCRYPTED_EXTENSIONS = 8
+_ENCRYPTED_EXTENSIONS = 8  # RFC 8446, 4
 
 
-def hello(data: bytes) -> Hello:
+def hello(data: bytes) -> TlsHello:
     """Return what the first message of a handshake says, as far as it is there (RFC 8446, 4.1)."""
-    said = Hello()
+    message = TlsHello()
     if len(data) < 4 or data[0] not in (1, 2):
-        return said
-    said.kind, end = data[0], 4 + int.from_bytes(data[1:4], "big")
+        return message
+    message.kind, end = data[0], 4 + int.from_bytes(data[1:4], "big")
     if len(data) >= 38:
-        said.random = data[6:38]
+        message.random = data[6:38]
     try:
         at = 39 + data[38]
-        if said.kind == 1:
+        if message.kind == 1:
             at += 2 + int.from_bytes(_exact(data, at, 2), "big")
             at += 1 + data[at]
         else:
-            said.suite = int.from_bytes(_exact(data, at, 2), "big")
+            message.suite = int.from_bytes(_exact(data, at, 2), "big")
             at += 3
-        _extensions(data, at, min(end, len(data)), said)
-        said.is_complete = len(data) >= end
+        _extensions(data, at, min(end, len(data)), message)
+        message.is_complete = len(data) >= end
     except IndexError:
         pass
-    return said
+    return message
 
 
-def encrypted_extensions(data: bytes) -> Hello:
+def encrypted_extensions(data: bytes) -> TlsHello:
     """Return what a server's EncryptedExtensions say: the protocol it chose, its transport parameters."""
-    said = Hello()
+    message = TlsHello()
     if len(data) >= 6 and data[0] == _ENCRYPTED_EXTENSIONS:
         try:
-            _extensions(data, 4, min(len(data), 4 + int.from_bytes(data[1:4], "big")), said)
-            said.is_complete = True
+            _extensions(data, 4, min(len(data), 4 + int.from_bytes(data[1:4], "big")), message)
+            message.is_complete = True
         except IndexError:
             pass
-    return said
+    return message
 
 
 def _exact(data: bytes, at: int, size: int) -> bytes:
@@ -222,7 +222,7 @@ def _exact(data: bytes, at: int, size: int) -> bytes:
     return data[at : at + size]
 
 
-def _extensions(data: bytes, at: int, end: int, said: Hello) -> None:
+def _extensions(data: bytes, at: int, end: int, message: TlsHello) -> None:
     _exact(data, at, 2)
     at += 2
     while at < end:
@@ -230,11 +230,14 @@ def _extensions(data: bytes, at: int, end: int, said: Hello) -> None:
         body = _exact(data, at + 4, size)
         at += 4 + size
         if kind == _SNI and len(body) >= 5:
-            said.sni, said.has_sni = body[5 : 5 + int.from_bytes(body[3:5], "big")].decode("ascii", "replace"), True
+            message.sni, message.has_sni = (
+                body[5 : 5 + int.from_bytes(body[3:5], "big")].decode("ascii", "replace"),
+                True,
+            )
         elif kind == _ALPN:
-            said.alpn = tuple(_names(body[2:]))
+            message.alpn = tuple(_names(body[2:]))
         elif kind == _PARAMETERS:
-            said.parameters = dict(_parameters(body))
+            message.parameters = dict(_parameters(body))
 
 
 def _names(body: bytes) -> Iterator[str]:
@@ -297,7 +300,7 @@ class FrameType(IntEnum):
 
 _NOT_ELICITING = frozenset({0, 2, 3, 0x1C, 0x1D})
 """Frames that ask for no acknowledgement (RFC 9002, 2)."""
-_MOST_RANGES = 4096
+_MOST_RANGES = 4096  # a datagram has room for some hundred. Not measured
 _ONE_NUMBER = {
     FrameType.MAX_DATA.value: 1, FrameType.MAX_STREAM_DATA.value: 2, 0x12: 1, 0x13: 1, FrameType.DATA_BLOCKED.value: 1,
     FrameType.STREAM_DATA_BLOCKED.value: 2, 0x16: 1, 0x17: 1, FrameType.RETIRE_CONNECTION_ID.value: 1,
@@ -305,6 +308,7 @@ _ONE_NUMBER = {
 }  # fmt: skip
 """Frames that are some numbers of variable length, and how many."""
 _DATAGRAM, _DATAGRAM_WITH_LENGTH, _ACK_FREQUENCY, _IMMEDIATE_ACK = 0x30, 0x31, 0xAF, 0x1F
+"""Frames of RFC 9221, and of draft-ietf-quic-ack-frequency."""
 
 
 @dataclass(slots=True)
@@ -327,7 +331,7 @@ class Frames:
     """Row, type of a frame without content of interest: PING, HANDSHAKE_DONE, PATH_CHALLENGE, …."""
 
 
-class Read(NamedTuple):
+class PayloadRead(NamedTuple):
     """How much of a packet's payload was read."""
 
     is_valid: bool
@@ -337,10 +341,10 @@ class Read(NamedTuple):
     is_eliciting: bool
 
 
-_BAD = Read(is_valid=False, is_complete=False, is_eliciting=False)
+_BAD = PayloadRead(is_valid=False, is_complete=False, is_eliciting=False)
 
 
-def read_frames(row: int, data: bytes, size: int, into: Frames) -> Read:
+def read_frames(row: int, data: bytes, size: int, into: Frames) -> PayloadRead:
     """Read the frames of a packet into columns.
 
     Parameters
@@ -376,15 +380,13 @@ def read_frames(row: int, data: bytes, size: int, into: Frames) -> Read:
         if at < 0 or (at > size and have >= size):
             _forget(row, into)
             return _BAD
-    return Read(is_valid=True, is_complete=have >= size and at <= size, is_eliciting=eliciting)
+    return PayloadRead(is_valid=True, is_complete=have >= size and at <= size, is_eliciting=eliciting)
 
 
 def _forget(row: int, into: Frames) -> None:
     """Remove what was read of a packet whose payload turned out to be no frames."""
-    columns: tuple[list[Any], ...] = (
-        into.streams, into.acks, into.ranges, into.numbers, into.cids, into.closes, into.crypto, into.others
-    )  # fmt: skip
-    for column in columns:
+    for name in ("streams", "acks", "ranges", "numbers", "cids", "closes", "crypto", "others"):
+        column = getattr(into, name)
         while column and column[-1][0] == row:
             column.pop()
 

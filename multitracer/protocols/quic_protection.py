@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     Bytes = NDArray[np.uint8]
 
-VERSION_1, VERSION_2 = 1, 0x6B3343CF
-SAMPLE_BYTES, TAG_BYTES, IV_BYTES, MASK_BYTES = 16, 16, 12, 5
-_BLOCK = 16
+VERSION_1, VERSION_2 = 1, 0x6B3343CF  # RFC 9000, 15; RFC 9369, 3.1
+SAMPLE_BYTES, TAG_BYTES, IV_BYTES, MASK_BYTES = 16, 16, 12, 5  # RFC 9001, 5.3 and 5.4
+_BLOCK = 16  # bytes of a block of AES (FIPS 197)
 _SALTS = {
     VERSION_1: bytes.fromhex("38762cf7f55934b34d179ae6a4c80cadccbb7f0a"),  # RFC 9001, 5.2
     VERSION_2: bytes.fromhex("0dede3def700a6db819381be6e269dcbf9bd2ed9"),  # RFC 9369, 3.3.1
@@ -44,7 +44,7 @@ class Suite(NamedTuple):
     is_chacha: bool = False
 
 
-AES_128 = Suite("TLS_AES_128_GCM_SHA256", 16, "sha256")
+AES_128 = Suite("TLS_AES_128_GCM_SHA256", 16, "sha256")  # RFC 8446, B.4
 SUITES = {
     0x1301: AES_128,
     0x1302: Suite("TLS_AES_256_GCM_SHA384", 32, "sha384"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from multitracer.clock.captures.two_captures import relate
 from multitracer.clock.model.relation import Clock, Relation
 from multitracer.endpoints import Endpoints
 from multitracer.errors import ClockError, MultiTracerError
+from multitracer.logs import LogSource
 from multitracer.protocols.quic import Frames, FrameType, Parameter, Space
 from multitracer.protocols.quic_protection import SUITES, VERSION_1
 from multitracer.recording.capture import Capture
@@ -31,14 +32,14 @@ from parsers.keylog import read_secrets, read_secrets_of_capture
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from multitracer.recording.recording import Recording
+    from multitracer.recording.inputs import Inputs
     from multitracer.tables import Array, Numbers, Times
 
 LAYER, KEYS = "quic", "keys"
 """Layers of qlogs and of key logs."""
-_LEAST = 0.05
+_MIN_SHARE = 0.05
 """Least share of UDP in the packets of a recording whose QUIC is looked for unasked: it is read a second time."""
-_MOST_SAID = 8
+_MOST_NOTES = 8
 _COMPARED = 400
 """Datagrams at the begin of a connection that are compared to find it in another capture. Not measured."""
 _SPACES = {each.label: each.value for each in Space}
@@ -48,6 +49,30 @@ _PARAMETERS = {
     "initial_max_stream_data_bidi_remote": Parameter.MAX_STREAM_DATA_BIDI_REMOTE.value,
     "initial_max_stream_data_uni": Parameter.MAX_STREAM_DATA_UNI.value,
 }
+
+
+class QuicSource(LogSource, Protocol):
+    """The captures and logs of one recording, whose QUIC is read."""
+
+    @property
+    def inputs(self) -> Inputs:
+        """Its files."""
+
+    @property
+    def captures(self) -> list[Capture]:
+        """Its capture points."""
+
+    @property
+    def keylog(self) -> str | None:
+        """A key log that the user names; None without one."""
+
+    @property
+    def bounds_ns(self) -> tuple[int | None, int | None]:
+        """The times to which it was cut; None leaves a side open."""
+
+    @property
+    def quic(self) -> QuicRecording:
+        """Its QUIC connections."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +103,8 @@ class QuicView:
         """Time from the client's last first flight to the server's first packet; NOT_A_TIME if not seen."""
         columns = self.known.columns
         answers = np.flatnonzero(columns["reverse"])
-        asked = np.flatnonzero(~columns["reverse"][: answers[0]]) if len(answers) else answers
-        return int(columns["time_ns"][answers[0]] - columns["time_ns"][asked[-1]]) if len(asked) else NOT_A_TIME
+        options = np.flatnonzero(~columns["reverse"][: answers[0]]) if len(answers) else answers
+        return int(columns["time_ns"][answers[0]] - columns["time_ns"][options[-1]]) if len(options) else NOT_A_TIME
 
     def bytes_of(self, *, reverse: bool) -> tuple[int, int]:
         """Return the datagrams of one direction and the bytes of their payload."""
@@ -178,19 +203,19 @@ class QuicRecording:
         yield from hosts.items()
 
 
-def may_hold_quic(recording: Recording) -> bool:
+def may_hold_quic(recording: QuicSource) -> bool:
     """Return whether a recording has a qlog, or so much UDP that its QUIC is looked for unasked."""
     if recording.inputs.holds(LAYER):
         return True
     files = [file for capture in recording.captures for file in capture.tables.files]
     udp = sum(file.protocols.get("udp", 0) for file in files)
-    return udp > 0 and udp >= _LEAST * sum(file.packets for file in files)
+    return udp > 0 and udp >= _MIN_SHARE * sum(file.packets for file in files)
 
 
-def quic_of(recording: Recording) -> QuicRecording:
+def quic_of(recording: QuicSource) -> QuicRecording:
     """Return the QUIC connections of a recording; it reads its captures a second time."""
-    found = QuicRecording()
-    secrets = _secrets(recording, found.notes)
+    collected = QuicRecording()
+    secrets = _secrets(recording, collected.notes)
     for capture in recording.captures:
         files = [file for file in capture.tables.files if file.protocols.get("udp", 0) and file.path != "-"]
         if not files:
@@ -198,22 +223,22 @@ def quic_of(recording: Recording) -> QuicRecording:
         try:
             read = read_quic(files, secrets)
         except UNREADABLE as error:
-            found.notes.append(f"{error}; its QUIC is not read")
+            collected.notes.append(f"{error}; its QUIC is not read")
             continue
         for known in read.connections:
             if _within(known, recording.bounds_ns):
-                _placed(found, QuicView(capture.point.name, known))
+                _placed(collected, QuicView(capture.point.name, known))
         if read.left_out:
-            found.notes.append(
+            collected.notes.append(
                 f"{capture.point.name}: {read.left_out:,} datagrams of QUIC belong to no connection whose begin was "
                 "captured; nothing is said of them"
             )
     secrets.clear()
-    _add_qlogs(recording, found)
-    for path in found.paths:
+    _add_qlogs(recording, collected)
+    for path in collected.paths:
         path.captures.sort(key=lambda view: -max(view.handshake_rtt_ns, 0))  # the client's has the whole round trip
-    found.notes += _said_of_keys(found, has_keys=_has_keys(recording))
-    return found
+    collected.notes += _notes_on_keys(collected, has_keys=_has_keys(recording))
+    return collected
 
 
 def _within(known: QuicConnection, bounds_ns: tuple[int | None, int | None]) -> bool:
@@ -230,12 +255,12 @@ def _within(known: QuicConnection, bounds_ns: tuple[int | None, int | None]) -> 
 # --- keys ---
 
 
-def _has_keys(recording: Recording) -> bool:
+def _has_keys(recording: QuicSource) -> bool:
     files = [file for capture in recording.captures for file in capture.tables.files]
     return bool(recording.keylog) or recording.inputs.holds(KEYS) or any(file.secrets for file in files)
 
 
-def _secrets(recording: Recording, notes: list[str]) -> dict[bytes, dict[str, bytes]]:
+def _secrets(recording: QuicSource, notes: list[str]) -> dict[bytes, dict[str, bytes]]:
     """Return all secrets that the recording has."""
     known: dict[bytes, dict[str, bytes]] = {}
     paths = [log.path for log in recording.inputs.listed if log.layer == KEYS]
@@ -255,29 +280,29 @@ def _secrets(recording: Recording, notes: list[str]) -> dict[bytes, dict[str, by
     return known
 
 
-def _said_of_keys(found: QuicRecording, *, has_keys: bool) -> Iterator[str]:
+def _notes_on_keys(collected: QuicRecording, *, has_keys: bool) -> Iterator[str]:
     """Yield sentences on connections that keys were given for and that were not read."""
     if not has_keys:
         return
-    said = 0
-    for path in found.paths:
+    message = 0
+    for path in collected.paths:
         for view in path.captures:
-            if view.known.absent and view.known.absent != NO_KEYS and said < _MOST_SAID:
-                said += 1
+            if view.known.absent and view.known.absent != NO_KEYS and message < _MOST_NOTES:
+                message += 1
                 yield f"{view.host}: QUIC connection {path.number}: {view.known.absent}"
 
 
 # --- one connection in several logs ---
 
 
-def _placed(found: QuicRecording, view: QuicView) -> None:
+def _placed(collected: QuicRecording, view: QuicView) -> None:
     """Add a view to the connection that it shows, or as a new one."""
-    for path in found.paths:
+    for path in collected.paths:
         other = path.captures[0] if path.captures else None
         if other is not None and other.host != view.host and _is_same(other.known, view.known):
             path.captures.append(view)
             return
-    found.paths.append(QuicPath(len(found.paths) + 1, [view]))
+    collected.paths.append(QuicPath(len(collected.paths) + 1, [view]))
 
 
 def _is_same(one: QuicConnection, two: QuicConnection) -> bool:
@@ -286,7 +311,7 @@ def _is_same(one: QuicConnection, two: QuicConnection) -> bool:
     return bool(len(np.intersect1d(one.names[:_COMPARED], two.names[:_COMPARED])))
 
 
-def _add_qlogs(recording: Recording, found: QuicRecording) -> None:
+def _add_qlogs(recording: QuicSource, collected: QuicRecording) -> None:
     for log, tables in recording.logs(LAYER):
         if "qlog_traces" not in tables:
             continue
@@ -297,14 +322,14 @@ def _add_qlogs(recording: Recording, found: QuicRecording) -> None:
             cids = set(str(row["cids"]).split()) | {row["odcid"]} - {""}
             view = QuicView(log.path, known)
             if row["damage"]:
-                found.notes.append(f"{log.path}: {row['damage']}; what precedes it is used")
-            path = next((each for each in found.paths if _has_cid(each, cids)), None)
+                collected.notes.append(f"{log.path}: {row['damage']}; what precedes it is used")
+            path = next((each for each in collected.paths if _has_cid(each, cids)), None)
             if path is None:
-                found.paths.append(QuicPath(len(found.paths) + 1, [], [view]))
+                collected.paths.append(QuicPath(len(collected.paths) + 1, [], [view]))
             else:
                 path.qlogs.append(view)
-    for path in found.paths:
-        found.notes += _disagreements(path)
+    for path in collected.paths:
+        collected.notes += _disagreements(path)
 
 
 def _has_cid(path: QuicPath, cids: set[str]) -> bool:
@@ -358,11 +383,11 @@ def _of_qlog(tables: dict[str, Table], trace: dict[str, object]) -> QuicConnecti
     own = tables["quic_state"]["connection"] == trace["trace"]
     known.state = dict(tables["quic_state"].take(own).columns)
     stated = tables["qlog_packets"].provenance.get("parameters", {}).get(str(trace["trace"]), {})
-    for side, said in (
+    for side, message in (
         ("own", known.chosen if is_server else known.hello),
         ("peer", known.hello if is_server else known.chosen),
     ):
-        said.parameters = {
+        message.parameters = {
             _PARAMETERS[name]: value for name, value in stated.get(side, {}).items() if name in _PARAMETERS
         }
     return known
@@ -522,12 +547,12 @@ def data_over_time(view: QuicView, *, reverse: bool) -> tuple[Times, Numbers, Nu
 # --- two captures of one connection ---
 
 
-def with_datagrams(recording: Recording) -> list[Capture]:
+def with_datagrams(recording: QuicSource) -> list[Capture]:
     """Return the captures of a recording with the datagrams of their QUIC in the place of segments."""
-    found = recording.quic
+    collected = recording.quic
     captures = []
     for capture in recording.captures:
-        own = [view.known for path in found.paths for view in path.captures if view.host == capture.point.name]
+        own = [view.known for path in collected.paths for view in path.captures if view.host == capture.point.name]
         tables = datagram_segments(own, capture.point.name) if own else capture.tables
         captures.append(Capture(capture.point, tables))
     return captures

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from operator import attrgetter
 from threading import RLock
 from typing import TYPE_CHECKING
@@ -51,14 +51,9 @@ _STATE = attrgetter("st_size", "st_mtime_ns")
 """File attributes that show a change of a file."""
 
 
-def _forced_phone() -> str | None:
-    phone = parsers.forced_reading().get("phone")
-    return phone if isinstance(phone, str) else None
-
-
-def _forced_keylog() -> str | None:
-    keylog = parsers.forced_reading().get("keylog")
-    return keylog if isinstance(keylog, str) else None
+def _forced(name: str) -> str | None:
+    text = parsers.forced_reading().get(name)
+    return text if isinstance(text, str) else None
 
 
 @dataclass
@@ -93,9 +88,9 @@ class Recording:
     notes: list[str] = field(default_factory=list)
     bounds_ns: Bounds = (None, None)
     stated: dict[str, str] = field(default_factory=parsers.forced_times)
-    phone: str | None = field(default_factory=_forced_phone)
+    phone: str | None = field(default_factory=partial(_forced, "phone"))
     card: int | None = None
-    keylog: str | None = field(default_factory=_forced_keylog)
+    keylog: str | None = field(default_factory=partial(_forced, "keylog"))
     _logs: dict[str, list[ParsedLog]] = field(default_factory=dict, repr=False)
     _losses: dict[str, list[str]] = field(default_factory=dict, repr=False)
     _radio_context: dict[str | None, RadioContext] = field(default_factory=dict, init=False, repr=False)
