@@ -596,7 +596,7 @@ class _ShortReader:
             return False
         samples = data[self.number_at[usable][:, None] + 4 + np.arange(SAMPLE_BYTES)]
         masks = keys.masks(samples)
-        first = data[short.at[usable]] ^ masks[:, 0] & 0x1F
+        first: Bytes = data[short.at[usable]] ^ (masks[:, 0] & np.uint8(0x1F))
         size = (first & 3).astype(np.int64) + 1
         raw: Bytes = data[self.number_at[usable][:, None] + np.arange(4)] ^ masks[:, 1:]
         weights = raw.astype(np.int64) @ np.array([1 << 24, 1 << 16, 1 << 8, 1])

@@ -86,7 +86,7 @@ def show_quic(sheet: Page, recording: Recording) -> bool:
     sheet.table(_HEADER, rows, right=(0, 5, 6, 7, 8, 9), dispensable=(10, 4, 7, 9))
     if len(collected.paths) > len(paths):
         sheet.line(
-            f"{len(found.paths) - len(paths):,} QUIC connections with fewer bytes are not shown; --json lists all"
+            f"{len(collected.paths) - len(paths):,} QUIC connections with fewer bytes are not shown; --json lists all"
         )
     absent = dict.fromkeys(row["absent"] for path in paths for row in records[path.number] if row["absent"])
     for reason in absent:
@@ -153,8 +153,9 @@ def show_answer(sheet: Page, recording: Recording, answer: QuicDiagnosis) -> Non
     collected = recording.quic
     sni = answer.facts.get("sni")
     name = f" ({printable(sni)})" if sni else ""
-    sheet.line(f"QUIC connection {answer.path.number} of {len(found.paths):,}{name}: {sender} -> {receiver}, seen from "
-               f"{_SEEN_FROM.get(answer.view, answer.view)}")  # fmt: skip
+    of_all = f"{answer.path.number} of {len(collected.paths):,}{name}"
+    seen_from = _SEEN_FROM.get(answer.view, answer.view)
+    sheet.line(f"QUIC connection {of_all}: {sender} -> {receiver}, seen from {seen_from}")
     rows = [
         (f"{row.limit.label} ({row.part})" if row.part else row.limit.label, f"{row.seconds:.2f}",
          f"{100 * row.share:.1f} %", row.confidence.label) for row in answer.rows

@@ -260,8 +260,8 @@ class QuicDiagnosis:
         rows = []
         for key, seconds in sums.items():
             share, sure = sum(seconds) / total, known.get(key, confidence[key])
-            low = share if sure is not Confidence.WEAK else 0.0
-            rows.append(QuicRow(key[0], key[1], sum(seconds), share, low, max(share, low), sure, key[2]))
+            firm = share if sure is not Confidence.WEAK else 0.0
+            rows.append(QuicRow(key[0], key[1], sum(seconds), share, firm, share, sure, key[2]))
         self.rows = sorted(rows, key=lambda row: -row.seconds)
         self.__dict__.pop("by_limit", None)
         self.__dict__.pop("sentence", None)
@@ -558,13 +558,13 @@ def _full_share(state: QuicView, begin: Times, end: Times) -> float | None:
     is_full = flight[known] + packet > cwnd[known]
     srtt = _held(columns["srtt_ns"], NOT_A_TIME)[known]
     reach = np.where(srtt > 0, srtt, 50 * NS_PER_MS)
-    full_ns, total, inside = time_ns[known][is_full], 0, 0
+    full_ns, total, inside = time_ns[known][is_full], 0, 0.0
     for low, high in zip(begin.tolist(), end.tolist(), strict=True):
         steps = np.linspace(low, high, 16)
         wide = float(np.median(reach))
         near = np.searchsorted(full_ns, steps + wide) - np.searchsorted(full_ns, steps - wide)
         total += high - low
-        inside += (high - low) * float(np.count_nonzero(near) / len(steps))  # type: ignore[assignment]  # ns
+        inside += (high - low) * float(np.count_nonzero(near) / len(steps))
     return inside / total if total else None
 
 
@@ -834,9 +834,9 @@ def _rows_of(cells: Sequence[Cell], *, reverse: bool) -> list[QuicRow]:
     rows = []
     for limit, took in sorted(seconds.items(), key=lambda each: -each[1]):
         part = took / total
-        low = 0.0 if limit is Limit.UNKNOWN else part
-        high = part if limit is Limit.UNKNOWN else min(part + unknown, 1.0)
-        rows.append(QuicRow(limit, None, took, part, low, high, sure[limit], reverse))
+        firm = 0.0 if limit is Limit.UNKNOWN else part
+        most = part if limit is Limit.UNKNOWN else min(part + unknown, 1.0)
+        rows.append(QuicRow(limit, None, took, part, firm, most, sure[limit], reverse))
     return rows
 
 

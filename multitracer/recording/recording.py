@@ -299,10 +299,10 @@ class Recording:
         """The QUIC connections of its captures and qlogs; the captures are read again for it."""
         from multitracer.recording.quic import quic_of  # noqa: PLC0415  # few recordings are asked for it
 
-        found = quic_of(self)
-        for sentence in found.notes:
+        collected = quic_of(self)
+        for sentence in collected.notes:
             self.warn_once(sentence)
-        return found
+        return collected
 
     def radio_context(self, point: str | None = None) -> RadioContext:
         """Return the radio and position data, on the clock of a capture point or else of their hosts."""
