@@ -16,26 +16,24 @@ import numpy as np
 from multitracer.captured import IpProtocol, SourceFile
 from multitracer.endpoints import Endpoints, address_text
 from multitracer.protocols.quic import (
-    CryptoStream,
-    Frames,
-    LongHeader,
-    Space,
-    TlsHello,
-    encrypted_extensions,
-    hello,
-    long_headers,
-    read_frames,
-    unwrapped,
-)
-from multitracer.protocols.quic_protection import (
     SAMPLE_BYTES,
     SUITES,
     TAG_BYTES,
     VERSION_1,
+    CryptoStream,
+    Frames,
+    LongHeader,
     PacketKeys,
+    Space,
     Suite,
+    TlsHello,
     can_open,
+    encrypted_extensions,
+    hello,
     initial_keys,
+    long_headers,
+    read_frames,
+    unwrapped,
 )
 from multitracer.tables import NA
 from parsers._packets.decode import Decoder, by_link_type

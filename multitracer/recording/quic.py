@@ -20,8 +20,7 @@ from multitracer.clock.model.relation import Clock, Relation
 from multitracer.endpoints import Endpoints
 from multitracer.errors import ClockError, MultiTracerError
 from multitracer.logs import LogSource
-from multitracer.protocols.quic import Frames, FrameType, Parameter, Space
-from multitracer.protocols.quic_protection import SUITES, VERSION_1
+from multitracer.protocols.quic import SUITES, VERSION_1, Frames, FrameType, Parameter, Space
 from multitracer.recording.capture import Capture
 from multitracer.recording.inputs import UNREADABLE
 from multitracer.schemas.quic import QUIC_CONNECTIONS, QUIC_PACKETS, QUIC_STATE

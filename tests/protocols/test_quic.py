@@ -6,8 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.protocols.quic import CryptoStream, Frames, Space, hello, long_headers, read_frames, unwrapped, varint
-from multitracer.protocols.quic_protection import VERSION_1, VERSION_2, PacketKeys, initial_keys
+from multitracer.protocols.quic import (
+    VERSION_1,
+    VERSION_2,
+    CryptoStream,
+    Frames,
+    PacketKeys,
+    Space,
+    hello,
+    initial_keys,
+    long_headers,
+    read_frames,
+    unwrapped,
+    varint,
+)
 
 _DESTINATION = bytes.fromhex("8394c8f03e515708")  # RFC 9001, appendix A; RFC 9369, appendix A
 
@@ -48,7 +60,7 @@ def test_chacha_is_that_of_the_rfc() -> None:
     pytest.importorskip("cryptography")
     import numpy as np
 
-    from multitracer.protocols.quic_protection import SUITES
+    from multitracer.protocols.quic import SUITES
 
     secret = bytes.fromhex("9ac312a7f877468ebe69422748ad00a15443f18203a07d6060f688f30f21632b")  # RFC 9001, A.5
     keys = PacketKeys.of(secret, SUITES[0x1303], VERSION_1)

@@ -309,9 +309,10 @@ def test_the_states_of_the_phone_are_those_that_its_modem_said_last(tmp_path: Pa
     log = lzma.decompress((SAMPLES / "rehearsed-drive" / "mobile" / "radio-0.jsonl.xz").read_bytes())
     (tmp_path / "radio-0.jsonl").write_bytes(log)
     states = mt.open(SAMPLES / "rehearsed-drive").signalling_states
-    (last,) = states[(states["machine"] == "RRC") & states["end_frame"].isna()].itertuples()
-    assert (last.state, last.source) == ("idle", "+QENG")
-    says = _now.phone_of(tmp_path, last.begin_ns.value + 7 * S)
+    last = states[(states["machine"] == "RRC") & states["end_frame"].isna()]
+    assert last[["state", "source"]].to_numpy().tolist() == [["idle", "+QENG"]]
+    begin_ns = int(last["begin_ns"].astype("int64").iloc[0])
+    says = _now.phone_of(tmp_path, begin_ns + 7 * S)
     assert says.startswith("RRC idle for 7 s (+QENG), EMM registered for "), says
     (tmp_path / "radio-0.jsonl").write_bytes(log[:100])
     assert _now.phone_of(tmp_path, 0) == "", "the log has only begun"
