@@ -42,14 +42,16 @@ _IDLE_S = 60
 BEAT_NS = 10 * NS_PER_S
 """Time between two octets of `LineFollower.beat`, and of a capture."""
 _BOUND_TO_INPUT = """\
-{{ {command}
+{{ ( {command}
+)
 kill 0; }} </dev/null &
 read -t 1 _ </dev/null 2>/dev/null
 if [ $? -eq 1 ]; then while read -t {idle_s} _; do :; done; else cat >/dev/null; fi
 kill 0
 """
 """Runs a command until the standard input ends: a program that waits, such as `logread -f`, would not notice. Where the
-shell's `read` knows -t (bash, busybox), a silent input ends it, too: a network that was cut closes nothing."""
+shell's `read` knows -t (bash, busybox), a silent input ends it, too: a network that was cut closes nothing. The command
+has a shell of its own, which it may replace (`exec`): its end ends the rest."""
 
 
 def bound_to_input(command: str) -> str:

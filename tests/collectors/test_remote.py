@@ -196,6 +196,17 @@ def test_capture_on_a_router_ends_with_a_killed_collector(router: Router, tmp_pa
         until(lambda: not _processes(str(router.ssh.parent / "user")))
 
 
+def test_capture_that_ends_on_the_router_is_an_error_with_its_reason(router: Router, tmp_path: Path) -> None:
+    """The router without tcpdump, or without the right to it: nothing is recorded, and nobody waits for it."""
+    (router.folder / "tcpdump").write_text("#!/bin/sh\necho 'tcpdump: eth7: No such device exists' >&2; exit 1\n")
+    (router.folder / "tcpdump").chmod(0o755)
+    pcap = tmp_path / "tcp-0.pcap"
+    done = run("remote", "--to", "root@127.0.0.1", "--ssh", router.ssh, "--packets", "-o", pcap)
+    assert done.returncode == 1
+    assert done.stderr == "Error: root@127.0.0.1: the capture ended: tcpdump: eth7: No such device exists\n"
+    assert not pcap.exists()
+
+
 @contextmanager
 def running_packets(router: Router, pcap: Path) -> Iterator[subprocess.Popen[bytes]]:
     argv = command("remote", "--to", "root@127.0.0.1", "--ssh", router.ssh, "--packets", "-o", pcap)
@@ -291,9 +302,10 @@ def test_program_that_waits_ends_with_the_input_and_the_wait_with_the_program(sh
         assert waiting.stdout.readline() == b"it began\n"
         waiting.stdin.close()
         assert waiting.stdout.read() == b"", "the pipe closes when the last of its processes has ended"
-    with started("echo 'one; \"two\"'") as short:
-        assert short.stdout is not None
-        assert short.stdout.read() == b'one; "two"\n'
+    for before in ("", "exec "):
+        with started(f"{before}echo 'one; \"two\"'") as short:
+            assert short.stdout is not None
+            assert short.stdout.read() == b'one; "two"\n'
 
 
 def test_silent_network_ends_what_waits_where_the_shell_can_tell(monkeypatch: pytest.MonkeyPatch) -> None:
