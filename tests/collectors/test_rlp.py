@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Table
 
-HOST = f"127.{os.getpid() >> 16 & 0x7F}.{os.getpid() >> 8 & 0xFF}.{os.getpid() & 0xFE | 1}"
-"""An address of this host that only this process uses."""
+HOST = f"127.{os.getpid() >> 16 & 0x3F | 0x40}.{os.getpid() >> 8 & 0xFF}.{os.getpid() & 0xFF}"
+"""An address of this host that only this process uses, whose PID has at most 22 bits: the port is always the same."""
 UPLINK = 0x4000
 
 
