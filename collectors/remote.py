@@ -128,7 +128,9 @@ class RemoteModem:
 
     def listen(self, until_ns: int) -> bool:
         """Store lines of the machine's log until a time; return False if the collector must end."""
-        while self._stop.wait(until_ns, readable=self._events.descriptors if self._events else []):
+        while self._stop.wait(self._look_ns(until_ns), readable=self._events.descriptors if self._events else []):
+            if self._events is not None:
+                self._events.beat()
             for line in self._events.take() if self._events else ():
                 self._event(line.decode("utf-8", "replace"))
             if time.monotonic_ns() >= until_ns:
@@ -141,6 +143,10 @@ class RemoteModem:
             if child is not None:
                 child.close()
         self._shell = self._events = None
+
+    def _look_ns(self, until_ns: int) -> int:
+        """Return when to look again: rounds may be further apart than the machine waits for us."""
+        return until_ns if self._events is None else min(until_ns, time.monotonic_ns() + BEAT_NS)
 
     def _event(self, raw: str) -> None:
         """Store a line of the machine's log; what comes with the first line was written before the connection."""
@@ -177,8 +183,6 @@ class RemoteModem:
             self._log.record("remote_clock", host=self._host, **reading)
         if self._round % _FOLLOW_ROUNDS == 0:
             self._follow()
-        if self._events is not None:
-            self._events.beat()
         due = [ask for ask in self._profile.asks if self._round % self._every(ask) == 0]
         self._round += 1
         has_answer = False

@@ -17,9 +17,12 @@ import pytest
 
 import multitracer as mt
 import parsers
-from collectors import _shell
+from collectors import _shell, remote
+from collectors._log import Log
 from collectors._profiles import profiles
-from collectors._shell import bound_to_input
+from collectors._shell import LineFollower, bound_to_input
+from collectors._stop import Stop
+from collectors.modem import ModemLog
 from tests.cli.program import ENVIRONMENT
 from tests.cli.program import run as program
 from tests.collectors.running import command, end, records, run, running, until
@@ -314,6 +317,21 @@ def test_silent_network_ends_what_waits_where_the_shell_can_tell(monkeypatch: py
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as child:
         assert child.stdout is not None
         assert child.stdout.read() == b"it began\n", "read returns as all have ended"
+
+
+def test_between_two_rounds_the_machine_is_shown_that_we_listen(
+    router: Router, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its log would end between rounds that are more than a minute apart."""
+    monkeypatch.setattr(_shell, "BEAT_NS", 10**8)
+    monkeypatch.setattr(remote, "BEAT_NS", 10**8)
+    taken = router.folder / "taken"
+    with Log(tmp_path / "log.jsonl") as log, Stop() as stop:
+        modem = remote.RemoteModem([str(router.ssh)], host="r", profile=None, log=ModemLog(log), stop=stop)
+        modem._events = LineFollower(["sh", "-c", f"exec cat > {taken}"])
+        assert modem.listen(time.monotonic_ns() + 10**9)
+        until(lambda: taken.read_bytes().count(b"\n") > 2)
+        modem.close()
 
 
 def test_of_a_linux_machines_journal_only_what_concerns_the_link_is_followed(router: Router, tmp_path: Path) -> None:
