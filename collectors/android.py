@@ -408,10 +408,17 @@ _UDP_PORTS = range(20_000, 30_000)
 _UDP_SNAP_BYTES = 4000
 """PCAPdroid puts neither header nor trailer around a packet that does not fit with them (pcap_dump.c)."""
 _NO_UDP = "the phone's nc takes no UDP; leave the exporter tcp"
+_CONNECTED = "it is still connected"
+_NO_KEYS = "PCAPdroid wrote no keys of TLS; it needs its mitm addon with its CA on the phone, and version 1.8.8"
+_KEYS_FOLDER = "/sdcard/Download/PCAPdroid"
+_MOST_OUTPUT = 1 << 25
+"""Longest output of adb that is taken, in octets; a connection's keys are up to a thousand."""
 _NC_NS = NS_PER_S // 2
 """Time in which the phone's nc listens, or has ended because it knows no UDP."""
 _FLUSH_S = 2.5
 """Time for PCAPdroid to send its last packets: it stores them for up to a second."""
+_LONGEST_FLUSH_S = 2 * _FLUSH_S
+"""Of a PCAPdroid that goes on, since it could not be stopped."""
 _PCAP_HEADER, _RECORD = 24, 16
 _ORDERS = {b"\xd4\xc3\xb2\xa1": "<", b"\xa1\xb2\xc3\xd4": ">", b"\x4d\x3c\xb2\xa1": "<", b"\xa1\xb2\x3c\x4d": ">"}
 _MOST_PACKET = 1 << 18
@@ -540,7 +547,7 @@ class PhonePackets:
             elif has_pcapdroid:
                 self._by_pcapdroid()
             else:
-                self._notes.record("unable", at_ns=time.monotonic_ns(), says=_NO_WAY)
+                self._unable(_NO_WAY)
                 ready()  # nothing has to wait for it
                 while self._tick():
                     pass
@@ -631,10 +638,11 @@ class PhonePackets:
             settings |= {"tls_decryption": "true", "sslkeylog_name": keys}
         with Log(self._paths[0]) as tcp, Log(self._paths[1]) as udp:
             take = self._by_udp if self._chosen.exporter == "udp" else self._by_tcp
+            splitter = PacketSplitter(tcp, udp)
             try:
-                take(PacketSplitter(tcp, udp), settings)
+                take(splitter, settings)
             finally:
-                if keys:
+                if keys and splitter.has_begun:
                     self._save_keys(keys)
 
     def _by_tcp(self, splitter: PacketSplitter, settings: dict[str, str]) -> None:
@@ -666,7 +674,7 @@ class PhonePackets:
             try:
                 self._stop.wait(time.monotonic_ns() + _NC_NS, readable=[child.stdout.fileno()])
                 if self._stop.reason is None and _is_readable(child.stdout):  # nobody sends yet: it has ended
-                    raise CollectorError(f"{self._serial}: {_NO_UDP}")
+                    raise self._nc_ended()
                 more = {"pcap_dump_mode": "udp_exporter", "collector_port": port, "snaplen": str(_UDP_SNAP_BYTES)}
                 self._start(settings | more)
                 if self._wait(child.stdout):
@@ -699,39 +707,48 @@ class PhonePackets:
                 continue
             if not (chunk := _received(source)):
                 self._has_started = not splitter.has_begun
-                ended = f"PCAPdroid ended its capture; {self._why()}"
-                is_nc = self._chosen.exporter == "udp" and not splitter.has_begun
-                raise CollectorError(f"{self._serial}: {_NO_UDP if is_nc else ended}")
+                if self._chosen.exporter == "udp" and not splitter.has_begun:
+                    raise self._nc_ended()
+                raise CollectorError(f"{self._serial}: PCAPdroid ended its capture; {self._why()}")
             splitter.feed(chunk)
             ready()
         self._end_pcapdroid()
-        while _is_readable(source, _FLUSH_S) and (chunk := _received(source)):
+        until_s = time.monotonic() + _LONGEST_FLUSH_S
+        while time.monotonic() < until_s and _is_readable(source, _FLUSH_S) and (chunk := _received(source)):
             splitter.feed(chunk)
 
+    def _nc_ended(self) -> CollectorError:
+        why = self._why()
+        says = _NO_UDP if why == _CONNECTED else f"the phone was lost; {why}"
+        return CollectorError(f"{self._serial}: {says}")
+
     def _save_keys(self, name: str) -> None:
-        """Move the keys of TLS that PCAPdroid wrote at its end into a file beside the packets."""
-        where = f"/sdcard/Download/PCAPdroid/{name}"
-        command = (
-            f"for i in 1 2 3 4 5 6 7 8 9 10; do [ -s {where} ] && break; sleep 0.2; done; cat {where} && rm {where}"
-        )
-        output = self._adb("exec-out", f'{{ {command}; }} 2>/dev/null; echo "# status $?"', timeout_s=_ADB_S) or ""
-        text, _, status = output.rpartition("# status ")
-        if status != "0" or not text:
-            says = "PCAPdroid wrote no keys of TLS; it needs its mitm addon with its CA on the phone, and version 1.8.8"
-            self._notes.record("unable", at_ns=time.monotonic_ns(), says=says)
-            return
-        path = self._paths[0].with_name(_keys_name(self._paths[0].name))
-        with Log(path) as log:
-            log.write(text.encode())
-        self._notes.record("keys", at_ns=time.monotonic_ns(), path=path.name, lines=text.count("\n"))
+        """Move the keys of TLS that PCAPdroid wrote at its end into a file beside the packets; removed when saved."""
+        where = f"{_KEYS_FOLDER}/{name}"
+        command = f"for i in 1 2 3 4 5 6 7 8 9 10; do [ -s {where} ] && break; sleep 0.2; done; cat {where} 2>/dev/null"
+        output = self._adb("exec-out", f'{command}; echo "# status $?"', timeout_s=_ADB_S) or ""
+        text, is_complete, status = output.rpartition("# status ")
+        if not is_complete:
+            self._unable(f"the keys of TLS could not be taken: {self._why()}; look on the phone in {_KEYS_FOLDER}")
+        elif status != "0" or not text:
+            self._unable(_NO_KEYS)
+        else:
+            path = self._paths[0].with_name(_keys_name(self._paths[0].name))
+            with Log(path) as log:
+                log.write(text.encode())
+            self._notes.record("keys", at_ns=time.monotonic_ns(), path=path.name, lines=text.count("\n"))
+            if self._adb("shell", f"rm {where}") is None:
+                self._unable(f"the keys of TLS are saved, and still on the phone; remove them there: {where}")
 
     def _end_pcapdroid(self) -> None:
         """Stop PCAPdroid, once: else its VPN stays on the phone, also if its owner allows the start only later."""
         if self._has_started:
             self._has_started = False
             if self._adb("shell", self._intent("stop", {})) is None:
-                says = "PCAPdroid could not be stopped; stop it on the phone, else its VPN stays"
-                self._notes.record("unable", at_ns=time.monotonic_ns(), says=says)
+                self._unable("PCAPdroid could not be stopped; stop it on the phone, else its VPN stays")
+
+    def _unable(self, says: str) -> None:
+        self._notes.record("unable", at_ns=time.monotonic_ns(), says=says)
 
     def _intent(self, action: str, settings: dict[str, str]) -> str:
         key = os.environ.get(_KEY_VARIABLE, "")
@@ -739,12 +756,21 @@ class PhonePackets:
         return " ".join([_CONTROL, *(f"-e {name} {shlex.quote(value)}" for name, value in extras.items())])
 
     def _adb(self, *words: str, timeout_s: float = _FLUSH_S) -> str | None:
-        """Run adb for this phone; return its output, None if it fails."""
+        """Run adb for this phone; return its output, None if it fails, or writes without an end."""
+        until_s = time.monotonic() + timeout_s
         with suppress(OSError, subprocess.TimeoutExpired):
-            done = subprocess.run(
-                [*self._program, *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False
+            child = subprocess.Popen(
+                [*self._program, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
-            return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else None
+            try:
+                output = _output(child, until_s)
+                status = child.wait(max(0.0, until_s - time.monotonic()))
+            finally:
+                child.kill()
+                child.wait()
+                if child.stdout is not None:
+                    child.stdout.close()
+            return output.decode("utf-8", "replace").strip() if status == 0 else None
         return None
 
     def _states(self) -> dict[str, str]:
@@ -759,7 +785,7 @@ class PhonePackets:
             phone_of(self._serial, self._states())
         except NoPhoneError as error:
             return error.why
-        return "it is still connected"
+        return _CONNECTED
 
     def _tick(self, source: Source | None = None) -> bool:
         """Wait for a moment, or until a source can be read; return False if the collector must end."""
@@ -770,6 +796,17 @@ class PhonePackets:
 
 def _is_readable(source: Source, timeout_s: float = 0) -> bool:
     return bool(select.select([source], [], [], timeout_s)[0])
+
+
+def _output(child: subprocess.Popen[bytes], until_s: float) -> bytes:
+    """Return what a program writes until its end; the error is that of its time, also if it writes too much."""
+    assert child.stdout is not None
+    output = bytearray()
+    while len(output) <= _MOST_OUTPUT and _is_readable(child.stdout, max(0.0, until_s - time.monotonic())):
+        if not (chunk := os.read(child.stdout.fileno(), 1 << 16)):
+            return bytes(output)
+        output += chunk
+    raise subprocess.TimeoutExpired(child.args, 0)
 
 
 def _received(source: Source) -> bytes:

@@ -43,6 +43,8 @@ _NO_FOLDER = re.compile(r"[^A-Za-z0-9.-]")
 _QUIC = "tcpdump-udp"
 """Name of the second capture, of QUIC: its headers are longer than those of TCP, and it has a file of its own."""
 _ONLY_QUIC = ("--filter=udp port 443", "--snap=192")
+_END_PHONE_NS = 25 * NS_PER_S
+"""Time for a phone's packets to end: PCAPdroid is stopped, sends what it has, and writes its keys, each through adb."""
 _PORTS = ("modem", "gps", "signalling")
 """Collectors that have an option for their port."""
 _ONLY_GIVEN = {"signalling": "signalling", "android": "phone", "remote": "remote", "starlink": "starlink"}
@@ -304,7 +306,7 @@ def _of_phone(source: PlannedCollector, suffix: str, chosen: Options) -> Iterato
     more += ["--keys"] if chosen.get("phone_keys") else []
     yield PlannedCollector(
         f"android-packets{suffix}", "tcp", ".pcap", (*options, "--packets", *more), notes=True, packets=True, host=host,
-        module="collectors.android",
+        module="collectors.android", end_ns=_END_PHONE_NS,
     )  # fmt: skip
 
 

@@ -38,6 +38,8 @@ class PlannedCollector:
     """Host whose logs these are, and its folder in the session; empty for the host that records."""
     module: str = ""
     """Module that `python -m` runs; by default MultiTracer's collector of that name."""
+    end_ns: int = 5 * NS_PER_S
+    """Maximum time in which it ends after it was asked to; it is killed then."""
 
     def logs(self, folder: Path, attempt: int) -> tuple[Path, Path | None]:
         """Return the path of the log of one attempt, and of its messages (None without a message log)."""

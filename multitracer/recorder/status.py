@@ -159,7 +159,8 @@ def _android(records: Sequence[Record]) -> Newest:
             newest.gap = newest.gap if "packets" not in record else ""
             newest.words = f"{record.get('serial')} {record.get('packets') or record.get('state')}"
         elif kind == "unable":
-            newest.alert = newest.gap = str(record.get("says"))
+            newest.gap = str(record.get("says"))
+            newest.alert = "; ".join(filter(None, (newest.alert, newest.gap)))
     return newest
 
 

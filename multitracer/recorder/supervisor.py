@@ -257,6 +257,7 @@ class Supervisor:
             finally:
                 self._work.insist()
                 self._end(signals)
+                self._warn_of_the_end()
         self._folder.add(ended_ns=time.time_ns(), ended_by=reason)
         self._folder.complete(self._runs())
         return reason
@@ -348,6 +349,14 @@ class Supervisor:
         status.message = "; ".join([*(["the disk is nearly full"] if status.room.is_short else []), *alerts])
         self._view.show(status)
 
+    def _warn_of_the_end(self) -> None:
+        """State what the collectors wrote as they ended, such as that a VPN stays on the phone."""
+        before = {line.name: line.alert for line in self._status.lines}
+        for watcher in self._watchers:
+            line = watcher.look(self._status.series, time.monotonic_ns())
+            if line.alert and line.alert != before.get(line.name):
+                self._view.warn(f"{line.name}: {line.alert}")
+
     def _why_to_end(self, signals: Signals, now_ns: int) -> str | None:
         if signals.taken:
             return signals.taken[0]
@@ -413,9 +422,9 @@ class Supervisor:
         """End all child processes: in order, or immediately after a further signal."""
         for child in self._children:
             child.ask_to_end()
-        until_ns = time.monotonic_ns() + _PATIENCE_NS
+        asked_ns = time.monotonic_ns()
         before = len(signals.taken)
-        while any(child.is_running for child in self._children) and time.monotonic_ns() < until_ns:
+        while any(c.is_running and time.monotonic_ns() < asked_ns + c.source.end_ns for c in self._children):
             for child in self._children:
                 child.has_changed(time.monotonic_ns())
             if len(signals.taken) > before:

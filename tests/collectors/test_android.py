@@ -65,7 +65,7 @@ TEXTS = {
 
 
 def adb(*words: str) -> None:
-    subprocess.run(["adb", *words], check=True, capture_output=True, timeout=30)
+    subprocess.run(["adb", *words], check=True, capture_output=True, timeout=90)
 
 
 class Tools:
@@ -115,12 +115,12 @@ def plugged(tools: Tools, *, is_allowed: bool = True) -> Iterator[Phone]:
 
 def plug(phone: Phone) -> None:
     phone.plug()
-    subprocess.run(["adb", "connect", phone.serial], check=True, capture_output=True, timeout=30)
+    subprocess.run(["adb", "connect", phone.serial], check=True, capture_output=True, timeout=90)
 
 
 def unplug(phone: Phone) -> None:
     phone.unplug()
-    subprocess.run(["adb", "disconnect", phone.serial], check=False, capture_output=True, timeout=30)
+    subprocess.run(["adb", "disconnect", phone.serial], check=False, capture_output=True, timeout=90)
 
 
 def tables(log: Path) -> dict[str, Table]:

@@ -98,7 +98,7 @@ def test_capture_that_ends_by_itself_is_an_error_with_its_reason(tools: Tools, t
         plugged(tools) as phone,
         running("android", pcap, "--packets", "--serial", phone.serial, is_log=False) as child,
     ):
-        _, words = child.communicate(timeout=20)
+        _, words = child.communicate(timeout=90)
     assert child.returncode == 1
     assert words == f"Error: {phone.serial}: the capture on the phone ended; it is still connected\n"
     assert not list(tmp_path.glob("*.pcap")), "nothing came"
@@ -147,6 +147,23 @@ NC = 'case "$*" in *"-u -l"*) exec toybox nc "$@";; esac; exit 1'
 
 
 @pytest.mark.skipif(shutil.which("toybox") is None, reason="toybox, Android's, is not installed")
+def test_phone_that_is_lost_before_its_owner_allows_pcapdroid_is_not_one_without_udp(
+    tools: Tools,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    scripts(tools, {"su": "exit 127", "id": "echo 2000", "pm": "echo package:/data/app/base.apk", "nc": NC,
+                    "am": 'echo "$*" > "$(dirname "$0")/asked.txt"'})  # fmt: skip
+    with plugged(tools) as phone:
+        options = ("--packets", "--serial", phone.serial, "--exporter", "udp")
+        with running("android", tmp_path / "tcp-0.pcap", *options, is_log=False) as child:
+            until((tools.folder / "asked.txt").exists)
+            phone.unplug()
+            said = child.communicate(timeout=90)[1]
+    assert "the phone was lost; " in said
+    assert "nc" not in said.split(phone.serial)[1]
+
+
+@pytest.mark.skipif(shutil.which("toybox") is None, reason="toybox, Android's, is not installed")
 def test_datagrams_of_pcapdroid_come_through_the_phones_nc(tools: Tools, tmp_path: Path) -> None:  # noqa: F811
     (tools.folder / "player.py").write_text(UDP_PLAYER)
     scripts(
@@ -186,16 +203,21 @@ case "$*" in *"action stop"*)
 """
 
 
-@pytest.mark.parametrize("has_keys", [True, False])
-def test_keys_that_pcapdroid_wrote_are_a_file_of_the_session(tools: Tools, tmp_path: Path, *, has_keys: bool) -> None:  # noqa: F811
-    """They are written at its end, and do not stay on the phone."""
+def with_keys(tools: Tools, writes: str) -> None:  # noqa: F811
+    """Give the phone a PCAPdroid whose keys a script writes when it is stopped, in the folder of the tools."""
     (tools.folder / "player.py").write_text(PLAYER)
     begin = f'folder="{tools.folder}"\ncase "$*" in *"action start"*) echo "$*" > "$folder/started.txt";; esac\n'
     moved = f'for word; do case "$word" in /sdcard/*) set -- "{tools.folder}/$(basename $word)";; esac; done\n'
     scripts(tools, {"su": "exit 127", "id": "echo 2000", "pm": "echo package:/data/app/base.apk",
-                    "am": begin + (WRITES_KEYS if has_keys else "") + START,
+                    "am": begin + writes + START,
                     "cat": moved + 'exec /bin/cat "$@"', "rm": moved + 'exec /bin/rm "$@"'})  # fmt: skip
     (tools.folder / "stream.pcap").write_bytes(pcap_file([trailed(ipv4(tcp()))] * 2))
+
+
+@pytest.mark.parametrize("has_keys", [True, False])
+def test_keys_that_pcapdroid_wrote_are_a_file_of_the_session(tools: Tools, tmp_path: Path, *, has_keys: bool) -> None:  # noqa: F811
+    """They are written at its end, and do not stay on the phone."""
+    with_keys(tools, WRITES_KEYS if has_keys else "")
     pcap, notes = tmp_path / "tcp-0.pcap", tmp_path / "notes.jsonl"
     with plugged(tools) as phone:
         options = ("--packets", "--notes", notes, "--serial", phone.serial, "--keys")
@@ -212,6 +234,53 @@ def test_keys_that_pcapdroid_wrote_are_a_file_of_the_session(tools: Tools, tmp_p
     else:
         assert not saved.exists()
         assert "wrote no keys of TLS" in records(notes, "unable")[0]["says"]
+
+
+@pytest.mark.parametrize("way", ["unplugged", "name taken", "not removed"])
+def test_keys_stay_on_the_phone_until_they_are_saved_and_it_is_said(tools: Tools, tmp_path: Path, way: str) -> None:  # noqa: F811
+    with_keys(tools, WRITES_KEYS)
+    pcap, notes, saved = tmp_path / "tcp-0.pcap", tmp_path / "notes.jsonl", tmp_path / "keylog-0.txt"
+    if way == "name taken":
+        saved.write_text("of before")
+    if way == "not removed":
+        scripts(tools, {"rm": "exit 1"})
+    with plugged(tools) as phone:
+        options = ("--packets", "--notes", notes, "--serial", phone.serial, "--keys")
+        with running("android", pcap, *options, is_log=False) as child:
+            until(lambda: packets_of(pcap))
+            if way == "unplugged":
+                phone.unplug()
+                assert "PCAPdroid ended its capture; " in child.communicate(timeout=90)[1]
+            else:
+                child.terminate()
+                said = child.communicate(timeout=90)[1]
+    if way == "name taken":
+        assert "keylog-0.txt: the file already exists" in said
+        assert saved.read_text() == "of before"
+    elif way == "not removed":
+        assert saved.read_text() == "CLIENT_RANDOM 00 11\n"
+        assert "saved, and still on the phone; remove them there" in records(notes, "unable")[0]["says"]
+    else:
+        sentences = [record["says"] for record in records(notes, "unable")]
+        assert any("the keys of TLS could not be taken: " in says for says in sentences)
+        assert not any("mitm" in says for says in sentences)
+    if way != "unplugged":
+        assert len(list(tools.folder.glob("multitracer-*"))) == 1, "on the phone"
+
+
+def test_capture_waits_for_keys_of_a_slow_phone_and_states_what_the_end_brought(tools: Tools, tmp_path: Path) -> None:  # noqa: F811
+    """Other collectors are killed 5 s after they were asked to end."""
+    with_keys(tools, WRITES_KEYS)
+    slow = (tools.folder / "cat").read_text().replace('set -- "', 'sleep 6; set -- "')
+    scripts(tools, {"cat": slow, "rm": "exit 1"})
+    folder = tmp_path / "drive"
+    with plugged(tools) as phone:
+        wait = "until [ -s phone/tcp-0.pcap ]; do sleep 0.1; done"
+        options = ("--phone", phone.serial, "--phone-keys", "--with", "android", "--ready", "15", "--plain")
+        done = program("capture", "-o", folder, *options, "--", "sh", "-c", f"cd {folder}; {wait}",
+                       env={**ENVIRONMENT, **os.environ})  # fmt: skip
+    assert (folder / "phone" / "keylog-0.txt").read_text() == "CLIENT_RANDOM 00 11\n"
+    assert "android-packets: the keys of TLS are saved, and still on the phone" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize("is_asking", [True, False])
