@@ -27,6 +27,7 @@ from multitracer.manifest import Manifest, Measurement, Variables, changed_files
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.read import read
 from tests.cli.program import analyze, call
+from tests.parsers.frames import ethernet, ipv4, pcap_file, tcp
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,6 +84,27 @@ def test_no_payload_is_left(copy: Path) -> None:
     for packet in parsers.read_ip_packets(copy / "mobile" / "tcp-0.pcap.gz"):
         header = (packet.data[0] & 15) * 4
         assert len(packet.data) == header + (packet.data[header + 12] >> 4) * 4
+
+
+def test_keys_of_tls_are_in_nothing_that_is_made_of_the_session(tmp_path: Path) -> None:
+    secret = "5ec2e7" * 16
+    folder = tmp_path / "drive"
+    (folder / "mobile").mkdir(parents=True)
+    (folder / "mobile" / "tcp-0.pcap").write_bytes(pcap_file([ethernet(ipv4(tcp()))] * 3))
+    (folder / "mobile" / "keylog-0.txt").write_text(f"CLIENT_RANDOM {'11' * 32} {secret}\n" * 3)
+    made = tmp_path / "made"
+    made.mkdir()
+    said = call("export", "session", "--anonymize", folder, "-o", made / "shared").stdout
+    said += call("report", folder, "-o", made / "report.html").stdout
+    said += call("export", "tables", folder, "-o", made / "tables").stdout
+    said += "".join(call(*words, folder).stdout for words in (("analyze", "--json"), ("inspect",)))
+    assert not list((made / "shared").rglob("*keylog*"))
+    for path in made.rglob("*"):
+        if path.is_file():
+            data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+            for words in (secret.encode(), bytes.fromhex(secret)):
+                assert words not in data, path
+    assert secret not in said
 
 
 def test_two_copies_are_not_alike(copy: Path, sample_session: Path, tmp_path: Path) -> None:
