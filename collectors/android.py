@@ -410,6 +410,7 @@ _UDP_SNAP_BYTES = 4000
 _NO_UDP = "the phone's nc takes no UDP; leave the exporter tcp"
 _CONNECTED = "it is still connected"
 _NO_KEYS = "PCAPdroid wrote no keys of TLS; it needs its mitm addon with its CA on the phone, and version 1.8.8"
+_KEYS_OF_ROOT = "no keys of TLS are saved: this phone has root, and its tcpdump records, which knows none"
 _KEYS_FOLDER = "/sdcard/Download/PCAPdroid"
 _MOST_OUTPUT = 1 << 25
 """Longest output of adb that is taken, in octets; a connection's keys are up to a thousand."""
@@ -543,6 +544,8 @@ class PhonePackets:
         self._notes.record("phone", at_ns=time.monotonic_ns(), state="opened", serial=self._serial, packets=way)
         try:
             if root:
+                if self._chosen.keys:
+                    self._unable(_KEYS_OF_ROOT)
                 self._by_tcpdump(root, own_ports)
             elif has_pcapdroid:
                 self._by_pcapdroid()

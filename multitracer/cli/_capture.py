@@ -91,6 +91,7 @@ def plan_of(
     if command and shutil.which(command[0]) is None:
         raise InputError(f"{command[0]}: command not found; check the command after --")
     _check_packets(options.get("interface", "any"), options.get("expression", ""))
+    _check_phone(options)
     duration = options.get("duration")
     return RecordingPlan(
         role=Role(options.get("role", Role.MOBILE)),
@@ -106,6 +107,14 @@ def plan_of(
         variables=_labels(options.get("label", ())),
         wants_packets=not rehearsed and any(collectors()[n].layer == "packet" for n in _names(options)),
     )
+
+
+def _check_phone(options: Options) -> None:
+    """Raise InputError if options say how a phone is recorded, but none is."""
+    if not options.get("phone"):
+        for name in ("phone_exporter", "phone_keys"):
+            if options.get(name):
+                raise InputError(f"--{name.replace('_', '-')}: no phone is recorded; add --phone SERIAL or --phone any")
 
 
 def _declared(path: Path) -> Options:

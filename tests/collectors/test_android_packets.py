@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import struct
@@ -17,7 +18,7 @@ from collectors._stop import Stop
 from collectors.android import PacketSplitter, PhonePackets
 from multitracer.errors import CollectorError
 from parsers import read_capture
-from tests.cli.program import ENVIRONMENT
+from tests.cli.program import ENVIRONMENT, call
 from tests.cli.program import run as program
 from tests.collectors.running import end, records, running, until
 from tests.collectors.test_android import Tools, plugged, server, tools  # noqa: F401  # fixtures
@@ -81,7 +82,7 @@ def test_with_root_the_phones_tcpdump_writes_both_files(tools: Tools, tmp_path: 
     (tools.folder / "tcp.pcap").write_bytes(pcap_file([ethernet(ipv4(tcp()))] * 3))
     (tools.folder / "udp.pcap").write_bytes(pcap_file([ethernet(ipv4(udp(to=443), protocol=17))]))
     pcap, notes = tmp_path / "tcp-0.pcap", tmp_path / "notes.jsonl"
-    options = ("--packets", "--notes", notes)
+    options = ("--packets", "--notes", notes, "--keys")
     with plugged(tools) as phone, running("android", pcap, *options, "--serial", phone.serial, is_log=False) as child:
         until(lambda: packets_of(pcap) == 3 and packets_of(tmp_path / "udp-0.pcap") == 1)
         assert end(child) == 0
@@ -89,6 +90,7 @@ def test_with_root_the_phones_tcpdump_writes_both_files(tools: Tools, tmp_path: 
         assert f"-s 128 -n -U -w - tcp and not tcp port {phone.port}\n" in asked
     assert "-s 192 -n -U -w - udp port 443\n" in asked
     assert records(notes, "phone")[0]["packets"] == "tcpdump"
+    assert "no keys of TLS are saved: this phone has root" in records(notes, "unable")[0]["says"]
 
 
 def test_capture_that_ends_by_itself_is_an_error_with_its_reason(tools: Tools, tmp_path: Path) -> None:  # noqa: F811
@@ -281,6 +283,22 @@ def test_capture_waits_for_keys_of_a_slow_phone_and_states_what_the_end_brought(
                        env={**ENVIRONMENT, **os.environ})  # fmt: skip
     assert (folder / "phone" / "keylog-0.txt").read_text() == "CLIENT_RANDOM 00 11\n"
     assert "android-packets: the keys of TLS are saved, and still on the phone" in " ".join(done.stderr.split())
+
+
+def test_options_of_a_phone_reach_its_collector_and_need_a_phone(tmp_path: Path) -> None:
+    declared = tmp_path / "session.toml"
+    declared.write_text('phone = ["nobodys:1"]\nphone_exporter = "udp"\nphone_keys = true\nwith = ["android"]\n')
+    folder = tmp_path / "drive"
+    call("capture", "-o", folder, "--session", declared, "--duration", "0.5", "--plain")
+    commands = [run["command"] for run in json.loads((folder / "manifest.json").read_text())["collectors"]]
+    (packets,) = (words for words in commands if "--packets" in words)
+    assert packets[-2:] == ["--exporter=udp", "--keys"]
+    for option in ("--phone-exporter=udp", "--phone-keys"):
+        refused = call("capture", "-o", tmp_path / "none", option, "--with", "host_clock", status=1).stderr
+        assert f"{option.partition('=')[0]}: no phone is recorded; add --phone SERIAL" in refused
+    declared.write_text('phone_exporter = "ftp"\n')
+    refused = call("capture", "-o", tmp_path / "none", "--session", declared, status=1).stderr
+    assert "\"phone_exporter\" must be tcp or udp, but is 'ftp'" in " ".join(refused.split())
 
 
 @pytest.mark.parametrize("is_asking", [True, False])
