@@ -263,9 +263,11 @@ def test_capture_has_the_packets_of_the_router_in_a_host_of_its_own(router: Rout
 FOLLOWED = '[ "$1" = -f ] || exit 1; echo $$ > {folder}/followed.pid; exec sleep 1000'
 
 
-def is_alive(router: Router) -> bool:
-    """Return whether the program that follows the log on the router runs."""
-    return Path("/proc", (router.folder / "followed.pid").read_text().strip()).exists()
+def followed(router: Router) -> Path:
+    """Return the process that follows the log on the router, when it runs; a later connection starts another one."""
+    pid = router.folder / "followed.pid"
+    until(lambda: pid.exists() and pid.read_text().endswith("\n"))
+    return Path("/proc", pid.read_text().strip())
 
 
 @pytest.mark.parametrize("way", ["stopped", "killed", "ssh killed"])
@@ -274,8 +276,8 @@ def test_program_that_waits_on_the_router_ends_with_the_connection(router: Route
     (router.folder / "logread").write_text(f"#!/bin/sh\n{FOLLOWED}\n".replace("{folder}", str(router.folder)))
     log = tmp_path / "remote.jsonl"
     with running("remote", log, *options_of(router)) as child:
-        until(lambda: (router.folder / "followed.pid").exists() and (router.folder / "followed.pid").read_text())
-        assert is_alive(router)
+        waiting = followed(router)
+        assert waiting.exists()
         if way == "stopped":
             assert end(child) == 0
         elif way == "killed":
@@ -283,7 +285,7 @@ def test_program_that_waits_on_the_router_ends_with_the_connection(router: Route
         else:
             for pid in _processes(str(router.folder / "user")):
                 os.kill(int(pid), signal.SIGKILL)
-        until(lambda: not is_alive(router))
+        until(lambda: not waiting.exists())
 
 
 @pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])

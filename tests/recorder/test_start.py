@@ -190,7 +190,7 @@ def test_user_whose_tcpdump_has_file_capabilities_records_packets() -> None:
 @pytest.mark.parametrize("role", [*Role])
 def test_each_role_of_a_manifest_is_one_of_capture(role: Role, tmp_path: Path) -> None:
     folder = tmp_path / "drive"
-    argv = command(folder, "--role", role, "--with", "host_clock", "--duration", "0.3")
+    argv = command(folder, "--role", role, "--with", "host_clock", "--ready", "60", "--", "true")
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=90)
     assert done.returncode == 0, done.stderr
     assert [*manifest(folder)["hosts"]] == [role]
