@@ -88,9 +88,9 @@ class Tools:
 
 @pytest.fixture(scope="module", autouse=True)
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """An adb server of this test's own: keys and port of a user's one are left alone."""
+    """An adb server of this test's own, on a port below those of connections: a user's one is left alone."""
     patch = pytest.MonkeyPatch()
-    patch.setenv("ANDROID_ADB_SERVER_PORT", str(20_000 + os.getpid() % 20_000))
+    patch.setenv("ANDROID_ADB_SERVER_PORT", str(20_000 + os.getpid() % 12_000))
     patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
     adb("start-server")
     yield

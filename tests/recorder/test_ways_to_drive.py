@@ -119,7 +119,7 @@ def test_a_laptop_with_a_modem(tmp_path: Path) -> None:
 def test_a_phone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.collectors import test_android
 
-    monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", str(20_000 + os.getpid() % 20_000))
+    monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", str(20_000 + os.getpid() % 12_000))
     monkeypatch.setenv("HOME", str(tmp_path))
     test_android.adb("start-server")
     names = {name: os.environ[name] for name in ("ANDROID_ADB_SERVER_PORT", "HOME")}
@@ -170,7 +170,7 @@ def phone_router_and_dish(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     from tests.collectors.dish import FakeDish
     from tests.collectors.test_remote import FOLLOWED, Router
 
-    monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", str(20_000 + os.getpid() % 20_000))
+    monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", str(20_000 + os.getpid() % 12_000))
     monkeypatch.setenv("HOME", str(folder))
     home = folder / "router"
     (home / "bin").mkdir(mode=0o700, parents=True)

@@ -61,7 +61,7 @@ class Source:
 
 def sources(stack: ExitStack, folder: Path) -> list[Source]:
     """Return the three devices, plugged in; they end with the stack."""
-    os.environ["ANDROID_ADB_SERVER_PORT"] = str(20_000 + os.getpid() % 20_000)
+    os.environ["ANDROID_ADB_SERVER_PORT"] = str(20_000 + os.getpid() % 12_000)
     os.environ["HOME"] = str(folder)
     adb("start-server")
     stack.callback(adb, "kill-server")
