@@ -6,7 +6,7 @@ capture (a hundred thousand holes, a million connections) costs no more than ano
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -155,8 +155,8 @@ def extended(values: Array, last: int) -> Array:
     return longer
 
 
-def in_blocks(values: Array) -> Iterator[Any]:
-    """Yield the elements of a column as Python's, which take 40 bytes each, a block at a time."""
+def in_blocks(values: Array) -> Iterator[int]:
+    """Yield the elements of a column of integers as Python's, which take 40 bytes each, a block at a time."""
     for first in range(0, len(values), BLOCK_ROWS):
         yield from values[first : first + BLOCK_ROWS].tolist()
 

@@ -46,9 +46,21 @@ _PACKAGES = (  # import name, distribution, extra that brings it ("" is always i
     ("nbformat", "nbformat", "notebook", "show figures in notebooks"),
     ("starlink_grpc", "starlink-grpc-core", "starlink", "record a Starlink dish"),
     ("grpc", "grpcio", "starlink", "record a Starlink dish"),
+    ("cryptography", "cryptography", "quic", "open packets of QUIC with their keys"),
     ("scat", "signalcat", "signalling", "read diagnostic logs of modems (GPL-2.0-or-later, no part of all)"),
 )
-_NOT_IMPORTED = ("sklearn", "distributed", "s3fs", "scapy", "ipykernel", "nbformat", "starlink_grpc", "grpc", "scat")
+_NOT_IMPORTED = (
+    "sklearn",
+    "distributed",
+    "s3fs",
+    "scapy",
+    "ipykernel",
+    "nbformat",
+    "starlink_grpc",
+    "grpc",
+    "cryptography",
+    "scat",
+)
 """Packages of which `doctor` reads the version only: to import one takes seconds, or only another process may
 (docs/licences.md)."""
 _NEEDED_EXTRAS = ("", "tables", "figures")

@@ -144,32 +144,22 @@ def read(  # noqa: PLR0913  # what a user may choose
             return read(*inputs, need=need, only=only, window=window, max_packets=max_packets, progress=progress,
                         limits=limits, stop=stop, meanwhile=meanwhile)  # fmt: skip
     named = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Inputs) else find_inputs(*_paths(inputs))
+    is_complete = window == EVERYTHING and max_packets is None
+    is_counted = (need is Need.NUMBERS or only is not None) and is_complete and bool(named.one_file)
+    recording: Recording | None = None
     if limits is not None:
         from multitracer.recording.stream import stream  # noqa: PLC0415  # few captures are read so
 
         recording = Recording(named)
         stream(recording, window, max_packets, progress, stop, limits)
-        return _checked(recording)
-    is_complete = window == EVERYTHING and max_packets is None
-    is_counted = (need is Need.NUMBERS or only is not None) and is_complete and bool(named.one_file)
-    if is_counted and kernel() is not None:
-        counted = _counted(named, only, progress)
-        if counted is not None:
-            return _checked(counted)
-    most = None if max_packets is None else max_packets * len(named.points)
-    parsers.check_memory([path for point in named.points for path in point.paths], _PACKET_BYTES[need], most)
-    return _checked(_kept(named, need, window, max_packets, progress, meanwhile))
-
-
-def _checked(recording: Recording) -> Recording:
-    """Return a recording that has the phone that the user chose.
-
-    Raises
-    ------
-    InputError
-        If it has not.
-    """
-    recording.check_phone()
+    elif is_counted and kernel() is not None:
+        recording = _counted(named, only, progress)
+    if recording is None:
+        most = None if max_packets is None else max_packets * len(named.points)
+        parsers.check_memory([path for point in named.points for path in point.paths], _PACKET_BYTES[need], most)
+        recording = _kept(named, need, window, max_packets, progress, meanwhile)
+    if recording.phone is not None:
+        recording.check_phone()
     return recording
 
 

@@ -311,9 +311,8 @@ class Recording:
         return self._radio_context.setdefault(point, RadioContext(self, point))
 
     def check_phone(self) -> None:
-        """Raise InputError if the user chose a phone that is not in the recording."""
-        if self.phone is not None:
-            self.radio_context().phones  # noqa: B018  # it raises
+        """Raise InputError if the phone that the user chose is not in the recording."""
+        self.radio_context().phones  # noqa: B018  # it raises
 
     # --- time ---
 

@@ -541,19 +541,19 @@ class _Rounds(NamedTuple):
 
 
 class _Extremes(NamedTuple):
-    """Least and most of each `many` consecutive round trips: int64, shape (n_rounds - many + 1,)."""
+    """Smallest and largest of each `many` consecutive round trips: int64, shape (n_rounds - many + 1,)."""
 
     many: int
     shortest_ns: Array
     longest_ns: Array
-    least: Array
-    """Of the bytes in flight, as `most`."""
-    most: Array
+    smallest_bytes: Array
+    """Of the bytes in flight, as `largest_bytes`."""
+    largest_bytes: Array
 
     def of_twice_as_many(self) -> _Extremes:
         """Return those of twice as many round trips."""
         many = self.many
-        kept = slice(0, max(len(self.most) - many, 0))
+        kept = slice(0, max(len(self.largest_bytes) - many, 0))
         columns = (np.minimum, np.maximum, np.minimum, np.maximum)
         pairs = zip(columns, self[1:], strict=True)
         return _Extremes(2 * many, *(of_two(each[kept], each[many:], out=each[kept]) for of_two, each in pairs))
@@ -568,12 +568,12 @@ def _over(rounds: _Rounds, extremes: _Extremes, seen: Observed, service_ns: floa
     same_ns = max(_SAME_NS, _SAME_SERVICES * service_ns)
     same_bytes = same_ns * seen.mss_bytes / service_ns
     is_steady = extremes.longest_ns - extremes.shortest_ns <= same_ns
-    is_steady &= extremes.most - extremes.least >= _MUCH * same_bytes
+    is_steady &= extremes.largest_bytes - extremes.smallest_bytes >= _MUCH * same_bytes
     first = indexes(is_steady)
     last, many = first + extremes.many, extremes.many
     begin, end = time[first] - 2 * took[first], time[last - 1] + 2 * seen.floor_ns
     first = first[np.searchsorted(unclear_ns, begin) == np.searchsorted(unclear_ns, end)]
-    most, last = extremes.most[first], first + many
+    most, last = extremes.largest_bytes[first], first + many
     room = np.minimum(_ROOM * most, most - _ADDED * same_bytes)
 
     # when no more was under way than any stretch around shows room for

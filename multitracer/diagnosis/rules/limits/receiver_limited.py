@@ -33,8 +33,8 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     limit = held(diagnosis.limited, Limit.RECEIVER_WINDOW)
     if limit is None:
         return
-    least, middle, most = _offered(diagnosis)
-    low, high = f"{least:,}", f"{most:,}"
+    smallest, middle, most = _offered(diagnosis)
+    low, high = f"{smallest:,}", f"{most:,}"
     sentence = (
         f"The receiver's window of {ends(low, high)} bytes was full for {limit.seconds:.1f} s, "
         f"{100 * limit.share:.0f} % of the time."
