@@ -174,10 +174,10 @@ class Conversion:
         return failure, read - 1 if 0 < read <= len(chunks) else None
 
 
-_LAYERS = "nas,rrc"
+LAYERS = "nas,rrc"
 """Layers that SCAT decodes: signalling, without user packets."""
 _NO_FRAME = "the log has no complete frame; record again"
-_UNHEARD = "127.77.47.29"
+UNHEARD = "127.77.47.29"
 """Loopback address (RFC 1122, 3.2.1.3) for the UDP packets of SCAT; no program listens there."""
 
 
@@ -232,7 +232,7 @@ def tables_of_log(
             if not any(True for _ in frames):
                 raise FormatError(path, _NO_FRAME) from None
             raise
-        command = [scat, *arguments, "-L", _LAYERS, "-C", "-H", _UNHEARD]
+        command = [scat, *arguments, "-L", LAYERS, "-C", "-H", UNHEARD]
         conversion = Conversion(Path(name), command, suffix)
         conversion.convert(frames)
         if not frames.complete:

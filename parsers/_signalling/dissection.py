@@ -356,7 +356,7 @@ class Dissection:
 
     def _dissected(self, tshark: str, folder: Path, written: list[Numbered]) -> Iterator[DissectedMessage]:
         bounds = ProgramBounds(_MIN_S + len(written) / _MESSAGES_PER_S, (1 << 20) + _BYTES_PER_MESSAGE * len(written))
-        output, env = folder / "fields.txt", _environment(folder)
+        output, env = folder / "fields.txt", tshark_environment(folder)
         failure = ""
         if written:
             fields = _known_fields(tshark, folder, env)
@@ -378,7 +378,7 @@ class Dissection:
             )
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def tshark_environment(folder: Path) -> dict[str, str]:
     """Return the environment for tshark, in which the user's settings of tshark have no effect."""
     empty = str(folder / "settings")
     return {"WIRESHARK_CONFIG_DIR": empty, "WIRESHARK_DATA_DIR": "", "HOME": empty, "LC_ALL": "C"}

@@ -18,8 +18,8 @@ from multitracer.errors import InputError
 from multitracer.protocols.pcap_file import interface_block, packet_block, section_header
 from parsers import diag, sdm
 from parsers._read import detect
-from parsers._signalling.diagnostic_log import _LAYERS, _UNHEARD, Conversion
-from parsers._signalling.dissection import ProgramBounds, _environment, program, run
+from parsers._signalling.diagnostic_log import LAYERS, UNHEARD, Conversion
+from parsers._signalling.dissection import ProgramBounds, program, run, tshark_environment
 from parsers._signalling.gsmtap import LOG, SIGNAL, Messages
 from parsers._stream import open_stream
 
@@ -48,13 +48,13 @@ _TEXTS = ("gsm_sms", "gsm_map", "sms", "ussd", "gsm_old")
 _IDENTITY = re.compile(
     r"imsi(?!_)|imei|tmsi|msin|suci|supi|guti|msisdn|e164|(?<![a-z])apn$|dnn|randomvalue|ue_identity|i_rnti|mobileid|"
     r"bcd_num|pdn_addr|pdn_ipv|pdu_addr|pdu_ipv|ipv4_addr|ipv6_addr|cld_party|clg_party|username|password|"
-    r"\brand$|autn|auts|\bx?res$",
+    r"\brand$|autn|auts|\b[xs]?res$|\btlli$|(?:dns|nbns|ip)_address$|^(?:pap|chap)\.(?:data|peer_id|password|value$|name|message)",
     re.IGNORECASE,
 )
 """Names of fields of tshark whose value, and all below them, identify somebody or prove an identity."""
 _IDENTITY_WORDS = re.compile(
     r"\b((?<!/)IMSI(?! (?:at|de)tach| upd)|IMEI(?:SV)?(?! req)|(?:[PM]-|NG-5G-S-|5G-S?-?|S-)?TMSI(?! Reall)|"
-    r"MSIN|SUCI|SUPI|GUTI|MSISDN|APN(?! aggregate)|DNN|"
+    r"TLLI|MSIN|SUCI|SUPI|GUTI|MSISDN|APN(?! aggregate)|DNN|"
     r"BCD digits|Identity digit|random-?value|I-RNTI|mobile ?identity|PDN address|PDU address|IPv[46] address|"
     r"(?:Called|Calling) Party|(?:Destination|Originating|Originator) Address)\b",
     re.IGNORECASE,
@@ -63,6 +63,8 @@ _IDENTITY_WORDS = re.compile(
 _DECIMAL = re.compile(r" decimal value \d+")
 _OCTETS = re.compile(r"\b(?:[0-9a-f]{2}:?){8,}(?:…|\.\.\.)?|\b\d{10,}\b", re.IGNORECASE)
 """Octets as tshark prints them, and long decimal numbers: a NAS message within RRC, a number of a phone."""
+_BITS = re.compile(r"^[01. ]+ = ")
+"""The bits of a field, which tshark prints before its name: they are its value."""
 _VALUE = re.compile(r": | \(| = (?=\S+$)")
 """What separates the name of a field from its value."""
 _LEFT_OUT = "left out"
@@ -133,7 +135,7 @@ def _captures(path: str | os.PathLike[str], folder: Path) -> Sequence[str | os.P
         )
     with open_stream(path) as stream:
         frames, arguments, suffix = _frames(fmt.name, io.BufferedReader(stream))
-        command = [program("scat"), *arguments, "-L", _LAYERS, "-C", "-H", _UNHEARD]
+        command = [program("scat"), *arguments, "-L", LAYERS, "-C", "-H", UNHEARD]
         conversion = Conversion(folder, command, suffix)
         conversion.convert(frames)
     return conversion.captures
@@ -163,7 +165,7 @@ def _described(chosen: list[Numbered], folder: Path) -> Iterator[MessageTree]:
         _SECONDS + len(chosen) / _MESSAGES_PER_S, _OUTPUT_BYTES + min(len(chosen), _MOST_LARGE) * _BYTES_PER_MESSAGE
     )
     command = [program("tshark"), "-n", "-r", str(capture), "-T", "pdml"]
-    failure = run(command, into=output, bounds=bounds, env=_environment(folder))
+    failure = run(command, into=output, bounds=bounds, env=tshark_environment(folder))
     done = 0
     for each, packet in zip(chosen, _packets(output), strict=False):
         yield _tree(each.frame, packet)
@@ -217,9 +219,10 @@ def _add(node: ET.Element, depth: int, lines: list[tuple[int, str]]) -> None:
 @lru_cache(maxsize=1 << 14)
 def _of_identity(name: str, words: str) -> str:
     """Return what a field of an identity is called, without its value; "" for another field."""
-    if match := _IDENTITY_WORDS.search(words):
-        return words[: match.end()]
-    return _VALUE.split(words, maxsplit=1)[0] if _IDENTITY.search(name) else ""
+    named = _BITS.sub("", words)
+    if match := _IDENTITY_WORDS.search(named):
+        return named[: match.end()]
+    return _VALUE.split(named, maxsplit=1)[0] if _IDENTITY.search(name) else ""
 
 
 @lru_cache(maxsize=1 << 14)

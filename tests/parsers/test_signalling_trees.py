@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -53,6 +55,31 @@ def test_identities_are_left_out(tmp_path: Path) -> None:
         assert secret not in whole, secret
     assert whole.count("left out") >= 7
     assert "mobile country code" in whole or "mcc" in whole  # the network is no secret
+
+
+def test_addresses_of_name_servers_are_left_out(tmp_path: Path) -> None:
+    """IPCP within the protocol configuration options (TS 24.008, 10.5.6.3): 10.177.0.34 and 10.177.0.210."""
+    options = bytes.fromhex("2714" + "80" + "802110" + "02000010" + "81060ab10022" + "83060ab100d2")
+    (tree,) = message_trees(written(tmp_path / "a.pcap", nas("default bearer 8") + options), [1])
+    assert "Primary DNS Address: left out" in tree.text()
+    assert "10.177." not in tree.text()
+
+
+@pytest.mark.fixtures
+def test_no_identity_that_tshark_names_is_in_the_trees_of_a_capture(fixture_folder: Path) -> None:
+    """2G, 3G and 4G of one phone: TLLI with its bits, SRES, TMSI, GUTI, IMSI, IMEI, addresses."""
+    (path,) = fixture_folder.rglob("sample_2g_3g_4g_xperia.pcap")
+    fields = (
+        *("gsm_rlcmac.tlli", "gsm_a.dtap.sres", "gsm_a.tmsi", "e212.imsi", "gsm_a.imei", "nas_eps.emm.m_tmsi"),
+        *("lte-rrc.m_TMSI", "e164.msisdn", "gsm_a.gm.sm.apn", "ipcp.opt.pri_dns_address", "nas_eps.esm.pdn_ipv4"),
+    )
+    command = ["tshark", "-n", "-r", str(path), "-T", "fields", *(word for each in fields for word in ("-e", each))]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    secrets = {word.removeprefix("0x") for word in re.split(r"[\s,]+", printed) if len(word) > 7} - {"0.0.0.0"}
+    assert len(secrets) > 5
+    text = "\n".join(tree.text() for tree in message_trees(path, range(1, 10_000)))
+    assert [each for each in secrets if each in text] == []
+    assert not re.search(r"[01.]{4} [01.]{4}  ?[01.]{4} .* = [\w ]*TLLI: ", text)
 
 
 def test_a_message_that_tshark_does_not_know_says_so(tmp_path: Path) -> None:
