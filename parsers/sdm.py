@@ -126,11 +126,8 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     PreflightError
         If scat or tshark is not installed.
     """
-    begin = stream.read(1)
-    is_raw = begin == bytes([_BEGIN])
-    rest = _Behind(begin, stream)
-    frames = _Raw(rest) if is_raw else _Logged(rest)  # type: ignore[arg-type]
-    suffix = ".sdmraw" if is_raw else ".sdm"
+    frames, suffix = frames_of(stream)
+    is_raw = suffix == ".sdmraw"
     tables = tables_of_log(frames, {}, path=path, arguments=("-t", "sec"), suffix=suffix, has_times=not is_raw)
     warnings = [f"{frames.damaged:,} parts of the log are not frames, and are not used"] if frames.damaged > 1 else []
     if frames.rest:
@@ -139,6 +136,15 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         facts = {"format": FORMAT.name, "frames": frames.complete, "damaged_frames": frames.damaged}
         table.provenance |= facts | {"warnings": [*warnings, *table.provenance["warnings"]]}
     return untimed(tables, _NO_TIMES) if is_raw else tables
+
+
+def frames_of(stream: BinaryIO) -> tuple[_Raw | _Logged, str]:
+    """Return the frames of a log, and the suffix by which SCAT knows what it is."""
+    begin = stream.read(1)
+    rest = _Behind(begin, stream)
+    if begin == bytes([_BEGIN]):
+        return _Raw(rest), ".sdmraw"  # type: ignore[arg-type]
+    return _Logged(rest), ".sdm"  # type: ignore[arg-type]
 
 
 @dataclass(slots=True)

@@ -145,11 +145,8 @@ def _frames(name: str, stream: BinaryIO) -> tuple[LogFrames, tuple[str, ...], st
     """Return the frames of a log, and the options and the suffix by which SCAT knows its vendor."""
     if name == diag.FORMAT.name:
         return diag.HdlcFrames(stream), ("-t", "qc", "--disable-crc-check"), ".qmdl"
-    begin = stream.read(1)
-    is_raw = begin == bytes([sdm._BEGIN])
-    rest = sdm._Behind(begin, stream)
-    frames: LogFrames = (sdm._Raw if is_raw else sdm._Logged)(rest)  # type: ignore[arg-type]
-    return frames, ("-t", "sec"), ".sdmraw" if is_raw else ".sdm"
+    frames, suffix = sdm.frames_of(stream)
+    return frames, ("-t", "sec"), suffix
 
 
 def _described(chosen: list[Numbered], folder: Path) -> Iterator[MessageTree]:
