@@ -36,7 +36,7 @@ from multitracer.figures.stack import SharedAxis
 from multitracer.recording.phones import drives_beside
 from multitracer.report.embed import embed
 from multitracer.report.figure_section import static_figure
-from multitracer.report.markup import Markup, element, fold, unbroken
+from multitracer.report.markup import Markup, element, fold, unbroken, with_code
 from multitracer.report.route_map import BadStretch, MappedDrive, RouteEvent, Stretches, drawn_route
 from multitracer.tables import NA
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
@@ -353,7 +353,7 @@ def cells_section(cells: Table, notes: Sequence[str]) -> Markup | None:
     return fold(
         title,
         _table(_CELL_HEADS, rows, "The cells that served"),
-        element("p", " ".join([*notes, *more]), class_="muted"),
+        element("p", with_code(" ".join([*notes, *more])), class_="muted"),
         id="cells",
         class_="long",
     )
@@ -371,7 +371,7 @@ def changes_section(changes: Table, *, origin_ns: int, speed: float) -> Markup |
     return fold(
         f"{count(len(changes), 'change')} of the serving cell",
         _table(_CHANGE_HEADS, rows, "Changes of the serving cell"),
-        element("p", rest, class_="muted") if rest else None,
+        element("p", with_code(rest), class_="muted") if rest else None,
         id="changes",
         class_="long",
     )

@@ -77,6 +77,14 @@ def join(children: Iterable[Child]) -> Markup:
     return Markup("".join(texts))
 
 
+def with_code(text: str) -> Markup:
+    """Return a sentence of the program in which commands and names stand between backticks, as they stand on a page."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # a lone backtick is one
+        return join([text])
+    return join([element("code", part) if n % 2 else part for n, part in enumerate(parts)])
+
+
 def unbroken(text: str) -> str:
     """Return a text whose numbers stay on one line with their units, and with a sign of comparison."""
     return _UNIT.sub("\u00a0", text)

@@ -15,7 +15,7 @@ from multitracer import __version__
 from multitracer.analysis.not_tcp import tunnel_words
 from multitracer.analysis.series.rtt import Provenance
 from multitracer.recording.application import counted_streams, pings_of, shown_loss
-from multitracer.report.markup import Markup, element, fold
+from multitracer.report.markup import Markup, element, fold, with_code
 from multitracer.schemas.tcp import GoodputBy, RoundTrips
 from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, moment, printable, rate, share, size
@@ -214,7 +214,8 @@ def provenance_section(recording: Recording, *, command: str) -> Markup:
             lines += ["and more"] if not isinstance(value, str) and len(value) > _LINES else []
             for line in filter(None, lines):
                 rest = f"… and {len(line) - _LETTERS:,} characters more" if len(line) > _LETTERS else ""
-                cell = element("td", printable(line[:_LETTERS] + rest))
+                words = printable(line[:_LETTERS] + rest)
+                cell = element("td", with_code(words) if name == "Note" else words)
                 rows.append(element("tr", element("th", name, scope="row"), cell))
         tables.append(element("table", element("tbody", rows), class_="plain"))
     return fold(

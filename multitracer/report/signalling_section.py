@@ -26,7 +26,7 @@ from multitracer.errors import InputError, MultiTracerError
 from multitracer.recording.phones import radios_of
 from multitracer.recording.radio_context import onto
 from multitracer.report.embed import VIEW_MARGIN
-from multitracer.report.markup import Markup, element
+from multitracer.report.markup import Markup, element, with_code
 from multitracer.report.packed_columns import column_text, compressed
 from multitracer.schemas.radio import RADIO
 from multitracer.schemas.schema import Column, Schema
@@ -739,7 +739,7 @@ def _section(groups: list[_Group], axis: Axis, notes: list[str], words: str) -> 
     if left_out:
         summary = element("summary", f"What is missing here: {count(len(left_out), 'note')}")
         missing = element(
-            "details", summary, element("ul", [element("li", each) for each in left_out]), class_="lacks",
+            "details", summary, element("ul", [element("li", with_code(each)) for each in left_out]), class_="lacks",
             open=not groups,
         )  # fmt: skip
     several = len(groups) > 1

@@ -12,6 +12,7 @@ import pytest
 from multitracer.errors import InputError
 from multitracer.recording.read import read
 from multitracer.report import signalling_section
+from multitracer.report.markup import with_code
 from multitracer.report.write import write_report
 from multitracer.schemas.signalling import SIGNALLING
 from multitracer.tables import NOT_A_TIME, Table
@@ -390,6 +391,14 @@ def test_states_without_messages_name_their_source(browser: Browser, tmp_path: P
     assert "+CEREG" in notes(page)
     assert browser.evaluate("document.querySelector('.signalling .list').getBoundingClientRect().height") == 0
     assert browser.complaints == []
+
+
+def test_notes_of_the_page_show_commands_as_code_without_backticks(tmp_path: Path) -> None:
+    write_report(read(SAMPLES / "rehearsed-drive"), tmp_path / "r.html")
+    assert "<code>multitracer capture --signalling PORT</code>" in notes(tmp_path / "r.html")
+    assert "`" not in notes(tmp_path / "r.html")
+    assert with_code("a `<b>` c") == "a <code>&lt;b&gt;</code> c"
+    assert with_code("one ` alone <i>") == "one ` alone &lt;i&gt;"
 
 
 @needs_tshark
