@@ -171,10 +171,8 @@ def messages(_: object = None, *, runs: int) -> Iterator[goals.Row]:
     yield goals.Row(
         "page of messages, first paint", on, f"{found.paint_ms:.0f} ms", "", paint, "≤ 500 ms", found.paint_ms <= 500
     )
-    worst = f"slowest letter {found.filter_worst_ms:.0f} ms"
-    yield goals.Row(
-        "page of messages, filter", on, f"{found.filter_ms:.0f} ms", "", worst, "≤ 100 ms", found.filter_ms <= 100
-    )
+    for what, wait_ms in (("filter, median", found.filter_ms), ("filter, slowest letter", found.filter_worst_ms)):
+        yield goals.Row(f"page of messages, {what}", on, f"{wait_ms:.0f} ms", "", "", "≤ 100 ms", wait_ms <= 100)
 
 
 def phone(_: object = None, *, runs: int) -> Iterator[goals.Row]:
