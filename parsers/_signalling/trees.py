@@ -41,8 +41,10 @@ _DEEPEST = 60
 """Levels of a tree; a reconfiguration of NR within one of LTE has 38."""
 _SECONDS, _MESSAGES_PER_S = 60.0, 20
 """Time for tshark: a minimum, and messages a second; it describes 300 a second on one core of 2020."""
-_CARRIERS = frozenset({"geninfo", "frame", "raw", "ip", "udp", "gsmtap", "exported_pdu", "fake-field-wrapper"})
+_CARRIERS = frozenset({"geninfo", "frame", "raw", "ip", "udp", "gsmtap", "exported_pdu"})
 """Layers that are not of the message: made by us, or by the program that logged it."""
+_LOOSE = "fake-field-wrapper"
+"""What holds the fields that a hidden layer has put beside itself, as that of UMTS RRC does; octets are `data`."""
 _TEXTS = ("gsm_sms", "gsm_map", "sms", "ussd", "gsm_old")
 """Begin of the names of layers that hold the text of people."""
 _IDENTITY = re.compile(
@@ -187,7 +189,11 @@ def _packets(output: Path) -> Iterator[ET.Element]:
 def _tree(frame: int, packet: ET.Element) -> MessageTree:
     lines: list[tuple[int, str]] = []
     for layer in packet:
-        if layer.get("name", "") not in _CARRIERS:
+        if layer.get("name") == _LOOSE:
+            for field in layer:
+                if not field.get("name", "").startswith("data"):
+                    _add(field, 0, lines)
+        elif layer.get("name", "") not in _CARRIERS:
             _add(layer, 0, lines)
     kept = lines[:_MOST_LINES]
     return MessageTree(frame, kept, len(lines) - len(kept), "" if kept else NOT_DISSECTED)
