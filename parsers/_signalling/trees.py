@@ -48,7 +48,7 @@ _LOOSE = "fake-field-wrapper"
 _TEXTS = ("gsm_sms", "gsm_map", "sms", "ussd", "gsm_old")
 """Begin of the names of layers that hold the text of people."""
 _IDENTITY = re.compile(
-    r"imsi(?!_)|imei|tmsi|msin|suci|supi|guti|msisdn|e164|(?<![a-z])apn$|dnn|randomvalue|ue_identity|i_rnti|mobileid|"
+    r"imsi(?!_)|imei|tmsi|msin|suci|supi|guti|msisdn|e164|(?<![a-z])apn$|dnn|randomvalue|ue_identity|[cius]_rnti|mobileid|"
     r"bcd_num|pdn_addr|pdn_ipv|pdu_addr|pdu_ipv|ipv4_addr|ipv6_addr|cld_party|clg_party|username|password|"
     r"\brand$|autn|auts|\b[xs]?res$|\btlli$|(?:dns|nbns|ip)_address$|^(?:pap|chap)\.(?:data|peer_id|password|value$|name|message)",
     re.IGNORECASE,

@@ -81,6 +81,7 @@ def test_no_identity_that_tshark_names_is_in_the_trees_of_a_capture(fixture_fold
     assert [tree.frame for tree in trees if tree.why] == []  # those of UMTS stand beside their layer
     text = "\n".join(tree.text() for tree in trees)
     assert [each for each in secrets if each in text] == []
+    assert "s-RNTI: 0" not in text
     assert not re.search(r"[01.]{4} [01.]{4}  ?[01.]{4} .* = [\w ]*TLLI: ", text)
 
 
