@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from multitracer.recording.capture import Capture
     from multitracer.recording.places import ConnectionAtPoint
     from multitracer.recording.transfer import Transfer
-    from multitracer.tables import Array, Mask, Times
+    from multitracer.tables import Array, Mask, Numbers, Times
 
 _MOST_ERROR_NS = NS_PER_S // 2
 """With a larger error of the clocks (ns) no cause is stated: promotions take 0.1 to 2 s."""
@@ -539,12 +539,14 @@ def _nearest(transfer: Transfer, host: str) -> Capture:
 # --- packets alone ---
 
 _IDLE_NS = NS_PER_S
-"""Shortest idle time after which a phone may have become idle, ns: shorter than the timers of networks."""
-_MIN_DELAY_NS = 100 * NS_PER_MS
-"""A promotion delays the first answer by at least this much, ns: LTE needs 0.1 to 0.5 s from idle. Not measured."""
+"""A request after a shorter pause is of a phone that is awake, ns."""
+_SHORTEST_IDLE_NS = 3 * NS_PER_S
+"""Shortest idle time after which a phone may have become idle, ns: the timers of networks are some 3 to 60 s."""
+_MIN_DELAY_NS, _MAX_DELAY_NS = 100 * NS_PER_MS, 3 * NS_PER_S
+"""Range of the delay of the first answer, ns: LTE needs 0.1 to 0.5 s from idle, UMTS up to 2 or 3 s. Not measured."""
 _MIN_ROUNDS = 4
 """Shortest idle time in usual times to an answer: on a slow link less is none. Not measured."""
-_MIN_WAITS = 3
+_MIN_WAITS = 4
 """So many first packets must wait, and so many others must not. Not measured."""
 _FEW, _MOST = 0.1, 0.75
 """Maximum share of shorter idle times with a wait, and minimum share of longer ones: a packet of another connection, or
@@ -559,8 +561,8 @@ def promotions_of_packets(limited: Limited) -> list[SignallingWait]:
     """Return the promotions that packets alone suggest for a connection; the cause is not proved.
 
     In the capture at the host that opened the connection, over all its connections: the first packet after an idle time
-    waits for its answer, others do not, and one length of idle time divides those before which the radio slept from the
-    others: its inactivity timer.
+    waits for its answer, others of the same connection do not, and one length of idle time divides those before which
+    the radio slept from the others: its inactivity timer.
     """
     transfer = limited.transfer
     place = next((each for each in (transfer.at_sender, transfer.at_receiver) if _is_at_initiator(each)), None)
@@ -570,17 +572,17 @@ def promotions_of_packets(limited: Limited) -> list[SignallingWait]:
     if not len(segments) == len(partition.direction) <= _MOST_SEGMENTS:
         return []
     at_initiator = place.capture.analysis.directions["vantage"][::2] == Vantage.NEAR_SENDER
-    own = at_initiator[partition.direction // 2] & (segments["time_ns"] != NOT_A_TIME)
-    is_out = own & (partition.direction % 2 == 0)
-    asks = is_out & ((segments["payload_bytes"] > 0) | (segments["flags"] & np.uint16(Flag.SYN) != 0))
-    rows = np.flatnonzero(asks)
-    rows = rows[np.argsort(segments["time_ns"][rows], kind="stable")]
-    result = _first_after_idle(segments["time_ns"][rows], np.sort(segments["time_ns"][own & ~is_out]))
+    own = np.flatnonzero(at_initiator[partition.direction // 2] & (segments["time_ns"] != NOT_A_TIME))
+    own = own[np.argsort(segments["time_ns"][own], kind="stable")]
+    time_ns, connection = segments["time_ns"][own], partition.direction[own] // 2 + 1
+    is_in = partition.direction[own] % 2 == 1
+    asks = ~is_in & ((segments["payload_bytes"][own] > 0) | (segments["flags"][own] & np.uint16(Flag.SYN) != 0))
+    result = _first_after_idle(time_ns, connection, is_in, asks)
     if result is None:
         return []
     slept, end_ns = result
-    mine = partition.direction[rows[slept]] // 2 + 1 == place.connection
-    begin_ns, end_ns = segments["time_ns"][rows[slept]][mine], end_ns[mine]
+    mine = connection[slept] == place.connection
+    begin_ns, end_ns = time_ns[slept][mine], end_ns[mine]
     if place is transfer.at_receiver:
         begin_ns, end_ns = transfer.receiver_time(begin_ns), transfer.receiver_time(end_ns)
     near = np.minimum(np.searchsorted(transfer.time_ns, begin_ns), len(transfer.time_ns) - 1)
@@ -608,33 +610,45 @@ def _is_at_initiator(place: ConnectionAtPoint | None) -> bool:
     return bool(place.capture.analysis.directions["vantage"][row] == Vantage.NEAR_SENDER)
 
 
-def _first_after_idle(out_ns: Times, in_ns: Times) -> tuple[Mask, Times] | None:
-    """Return which requests (in order of time) waited for a radio that slept, and when each wait ended; else None."""
-    every = np.sort(np.concatenate([out_ns, in_ns]))
-    before, answer = np.searchsorted(every, out_ns) - 1, np.searchsorted(in_ns, out_ns, side="right")
-    known = (before >= 0) & (answer < len(in_ns))
-    known[known] &= np.isin(every[before[known]], in_ns)  # the first after an answer
-    if int(known.sum()) < 2 * _MIN_WAITS:
+def _first_after_idle(time_ns: Times, connection: Numbers, is_in: Mask, asks: Mask) -> tuple[Numbers, Times] | None:
+    """Return which packets (in order of time) waited for a radio that slept, and when each wait ended; else None."""
+    place, answer = np.arange(len(time_ns)), _answers(connection, is_in)
+    last_in = np.maximum.accumulate(np.where(is_in, place, -1))
+    last_ask = np.append(-1, np.maximum.accumulate(np.where(asks, place, -1))[:-1])
+    first = np.flatnonzero(asks & (last_in > last_ask) & (answer < len(time_ns)))  # the first after an answer
+    if len(first) < 2 * _MIN_WAITS:
         return None
-    idle_ns, waited_ns = out_ns[known] - every[before[known]], in_ns[answer[known]] - out_ns[known]
+    idle_ns, waited_ns = time_ns[first] - time_ns[first - 1], time_ns[answer[first]] - time_ns[first]
     is_busy = idle_ns < _IDLE_NS
     if int(is_busy.sum()) < _MIN_WAITS:
         return None
     typical_ns = int(np.median(waited_ns[is_busy]))
     is_busy |= idle_ns < _MIN_ROUNDS * typical_ns
     waits = waited_ns >= max(2 * typical_ns, typical_ns + _MIN_DELAY_NS)
-    slept = waits & ~is_busy
+    slept = waits & ~is_busy & (waited_ns <= typical_ns + _MAX_DELAY_NS)
+    slept &= np.isin(connection[first], connection[first[~waits]])  # else its other end is far away
     if int(slept.sum()) < _MIN_WAITS:
         return None
-    longer = idle_ns >= _dividing(idle_ns, waits)
+    longer = idle_ns >= max(_SHORTEST_IDLE_NS, _dividing(idle_ns, waits))
     slept &= longer & (waited_ns <= _SPREAD * np.median(waited_ns[slept]))
     if int(slept.sum()) < _MIN_WAITS or int((~longer).sum()) < _MIN_WAITS:
         return None
     if slept[longer].mean() < _MOST or waits[~longer].mean() > _FEW:
         return None
-    mask = np.zeros(len(out_ns), dtype=bool)
-    mask[np.flatnonzero(known)[slept]] = True
-    return mask, np.asarray(in_ns[answer[mask]] - typical_ns)
+    return first[slept], np.asarray(time_ns[answer[first[slept]]] - int(waited_ns.min()))  # an upper bound
+
+
+def _answers(connection: Numbers, is_in: Mask) -> Numbers:
+    """Return the place of the next arrival of the same connection for each packet; the number of packets if none."""
+    none = len(connection)
+    order = np.argsort(connection, kind="stable")
+    arrivals = np.flatnonzero(is_in[order])
+    following = np.searchsorted(arrivals, np.arange(none), side="right")
+    there = np.append(order[arrivals], none)[following]
+    same = np.append(connection, -1)[there] == connection[order]
+    answer = np.empty(none, np.int64)
+    answer[order] = np.where(same, there, none)
+    return answer
 
 
 def _dividing(idle_ns: Times, waits: Mask) -> int:
