@@ -575,9 +575,7 @@ def promotions_of_packets(limited: Limited) -> list[SignallingWait]:
     own = np.flatnonzero(at_initiator[partition.direction // 2] & (segments["time_ns"] != NOT_A_TIME))
     own = own[np.argsort(segments["time_ns"][own], kind="stable")]
     time_ns, connection = segments["time_ns"][own], partition.direction[own] // 2 + 1
-    is_in = partition.direction[own] % 2 == 1
-    asks = ~is_in & ((segments["payload_bytes"][own] > 0) | (segments["flags"][own] & np.uint16(Flag.SYN) != 0))
-    result = _first_after_idle(time_ns, connection, is_in, asks)
+    result = _first_after_idle(segments.take(own), connection, partition.direction[own] % 2 == 1)
     if result is None:
         return []
     slept, end_ns = result
@@ -610,9 +608,11 @@ def _is_at_initiator(place: ConnectionAtPoint | None) -> bool:
     return bool(place.capture.analysis.directions["vantage"][row] == Vantage.NEAR_SENDER)
 
 
-def _first_after_idle(time_ns: Times, connection: Numbers, is_in: Mask, asks: Mask) -> tuple[Numbers, Times] | None:
+def _first_after_idle(segments: Table, connection: Numbers, is_in: Mask) -> tuple[Numbers, Times] | None:
     """Return which packets (in order of time) waited for a radio that slept, and when each wait ended; else None."""
-    place, answer = np.arange(len(time_ns)), _answers(connection, is_in)
+    time_ns, answer = segments["time_ns"], _next(connection, is_in)
+    place = np.arange(len(time_ns))
+    asks = ~is_in & ((segments["payload_bytes"] > 0) | (segments["flags"] & np.uint16(Flag.SYN) != 0))
     last_in = np.maximum.accumulate(np.where(is_in, place, -1))
     last_ask = np.append(-1, np.maximum.accumulate(np.where(asks, place, -1))[:-1])
     first = np.flatnonzero(asks & (last_in > last_ask) & (answer < len(time_ns)))  # the first after an answer
@@ -627,28 +627,30 @@ def _first_after_idle(time_ns: Times, connection: Numbers, is_in: Mask, asks: Ma
     waits = waited_ns >= max(2 * typical_ns, typical_ns + _MIN_DELAY_NS)
     slept = waits & ~is_busy & (waited_ns <= typical_ns + _MAX_DELAY_NS)
     slept &= np.isin(connection[first], connection[first[~waits]])  # else its other end is far away
+    # A request that was sent again may have been lost, unless the answer echoes the first copy (Eifel, RFC 3522).
+    tsval = segments["tsval"][first]
+    is_echoed = (tsval != 0) & (segments["tsecr"][answer[first]] == tsval)
+    slept &= is_echoed | (_next(connection, asks)[first] > answer[first])
     if int(slept.sum()) < _MIN_WAITS:
         return None
     longer = idle_ns >= max(_SHORTEST_IDLE_NS, _dividing(idle_ns, waits))
     slept &= longer & (waited_ns <= _SPREAD * np.median(waited_ns[slept]))
     if int(slept.sum()) < _MIN_WAITS or int((~longer).sum()) < _MIN_WAITS:
         return None
-    if slept[longer].mean() < _MOST or waits[~longer].mean() > _FEW:
+    if (waits & ~is_busy)[longer].mean() < _MOST or waits[~longer].mean() > _FEW:
         return None
     return first[slept], np.asarray(time_ns[answer[first[slept]]] - int(waited_ns.min()))  # an upper bound
 
 
-def _answers(connection: Numbers, is_in: Mask) -> Numbers:
-    """Return the place of the next arrival of the same connection for each packet; the number of packets if none."""
+def _next(connection: Numbers, chosen: Mask) -> Numbers:
+    """Return the place of the next chosen packet of the same connection for each; the number of packets if none."""
     none = len(connection)
     order = np.argsort(connection, kind="stable")
-    arrivals = np.flatnonzero(is_in[order])
-    following = np.searchsorted(arrivals, np.arange(none), side="right")
-    there = np.append(order[arrivals], none)[following]
-    same = np.append(connection, -1)[there] == connection[order]
-    answer = np.empty(none, np.int64)
-    answer[order] = np.where(same, there, none)
-    return answer
+    those = np.flatnonzero(chosen[order])
+    there = np.append(order[those], none)[np.searchsorted(those, np.arange(none), side="right")]
+    following = np.empty(none, np.int64)
+    following[order] = np.where(np.append(connection, -1)[there] == connection[order], there, none)
+    return following
 
 
 def _dividing(idle_ns: Times, waits: Mask) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,7 @@ from multitracer.diagnosis.limits.names import RadioCause
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.recording.read import read
 from tests.analysis.pcap_file import _packet
-from tests.analysis.traffic import MS
+from tests.analysis.traffic import MS, Segment
 from tests.cli.program import call
 from tests.diagnosis.exchange import Exchange
 from tests.parsers.signalling_messages import nas, packet, version_2
@@ -39,14 +40,23 @@ class Phone(Exchange):
         self.messages: list[tuple[float, bytes]] = []
         self.requests = 0
 
-    def request(self, at_ms: float, *, held_ms: float = 0) -> float:
-        """Note a request, and its answer when what held it back is over and a round trip has passed."""
-        self.data(at_ms, self.requests)
-        if held_ms > REPEATED_MS:
-            self.data(at_ms + REPEATED_MS, self.requests)
+    def request(self, at_ms: float, *, held_ms: float = 0, arrived: int | None = None) -> float:
+        """Note a request, and its answer when what held it back is over and a round trip has passed.
+
+        With `arrived`, the packets have timestamps, and the answer has that of the first copy (0), or of the second.
+        """
+        copies = [at_ms, *([at_ms + REPEATED_MS] if held_ms > REPEATED_MS else [])]
+        answered_ms = at_ms + held_ms + RTT_MS
+        for each_ms in copies:
+            self.data(each_ms, self.requests)
+            if arrived is not None:
+                self.segments[-1] = replace(self.segments[-1], stamp=(round(each_ms), 1))
         self.requests += 1
-        self.ack(at_ms + held_ms + RTT_MS, self.requests)
-        return at_ms + held_ms + RTT_MS
+        self.ack(answered_ms, self.requests)
+        if arrived is not None:
+            echoed_ms = copies[min(arrived, len(copies) - 1)]
+            self.segments[-1] = replace(self.segments[-1], stamp=(round(answered_ms), round(echoed_ms)))
+        return answered_ms
 
     def says(self, at_ms: float, *names: str, step_ms: float = 100) -> None:
         """Note messages of the modem."""
@@ -203,20 +213,65 @@ def test_a_stop_when_the_nr_leg_was_added_has_that_cause(tmp_path: Path) -> None
     assert 0.5 <= found.cost_s <= 0.95
 
 
-def test_packets_alone_suggest_promotions_where_one_idle_time_divides_them(tmp_path: Path) -> None:
+_PAUSES_MS = (3_000, 12_000, 5_000, 15_000, 11_000, 4_000, 20_000)
+
+
+def slow_after_pauses(held_ms: float, *, arrived: int | None = None) -> Phone:
+    """Return a phone whose requests after more than 10 s are held back, four of them."""
     phone = Phone()
     phone.opened()
     last_ms = phone.request(200)
-    for idle_ms in (3_000, 12_000, 5_000, 15_000, 11_000, 4_000, 20_000):
-        held_ms = 400 if idle_ms > 10_000 else 0
-        last_ms = phone.request(last_ms + idle_ms, held_ms=held_ms)
+    for idle_ms in _PAUSES_MS:
+        at_ms = last_ms + idle_ms
+        last_ms = phone.request(at_ms, held_ms=held_ms if idle_ms > 10_000 else 0, arrived=arrived)
         last_ms = phone.request(last_ms + 100)
-    diagnosis = explained(phone, tmp_path)
+    return phone
+
+
+@pytest.mark.parametrize(("held_ms", "arrived"), [(200, None), (400, 0), (1_400, 0)])
+def test_packets_alone_suggest_promotions_where_one_idle_time_divides_them(
+    tmp_path: Path, held_ms: float, arrived: int | None
+) -> None:
+    diagnosis = explained(slow_after_pauses(held_ms, arrived=arrived), tmp_path)
     found = of_signalling(diagnosis)
     assert [each.kind for each in found] == ["promotion"] * 4
-    assert all(each.cost_s == pytest.approx(0.4, abs=0.01) and diagnosis.is_weak(each) for each in found)
-    assert "probably" in found[0].sentence
+    assert all(each.cost_s == pytest.approx(held_ms / 1e3, abs=0.01) and diagnosis.is_weak(each) for each in found)
+    assert "may be the promotion" in found[0].sentence
+    assert f"waited at most {held_ms / 1e3:g}" in found[0].sentence
     assert diagnosis.causes == []
+
+
+@pytest.mark.parametrize("arrived", [None, 1])
+def test_a_request_whose_first_copy_may_be_lost_is_no_promotion(tmp_path: Path, arrived: int | None) -> None:
+    assert of_signalling(explained(slow_after_pauses(400, arrived=arrived), tmp_path)) == []
+
+
+@pytest.mark.parametrize("held_ms", [60, 3_500])
+def test_waits_that_no_promotion_takes_are_none(tmp_path: Path, held_ms: float) -> None:
+    assert of_signalling(explained(slow_after_pauses(held_ms, arrived=0), tmp_path)) == []
+
+
+def test_a_host_far_away_that_is_asked_after_pauses_is_no_promotion(tmp_path: Path) -> None:
+    """A program opens a connection to it after each long pause; its handshake takes 0.4 s, and the data as long."""
+    near = Phone()
+    near.opened()
+    packets, last_ms = list[Segment](), near.request(200)
+    for place, idle_ms in enumerate(_PAUSES_MS):
+        at_ms = last_ms + idle_ms
+        if idle_ms > 10_000:
+            far = Exchange(400)
+            far.opened()
+            far.round_trips(401, 0, count=2)
+            start_ns = round(at_ms * MS)
+            packets += [replace(each, time_ns=(each.time_ns or 0) + start_ns, pair=place) for each in far.segments]
+            at_ms += 1_500
+        last_ms = near.request(at_ms)
+        last_ms = near.request(last_ms + 100)
+    near.segments += packets
+    recording = read(near.written(tmp_path / "phone.pcap"))
+    assert len(recording) == 5
+    found = [each for number in range(1, 6) for each in of_signalling(explain(recording, number))]
+    assert found == []
 
 
 def test_late_answers_that_no_idle_time_divides_suggest_nothing(tmp_path: Path) -> None:

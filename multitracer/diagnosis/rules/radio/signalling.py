@@ -73,8 +73,8 @@ def _says(wait: SignallingWait, waited: str, at: str) -> str:
     """Return what happened; the text of a log is hostile, and is escaped where it is shown."""
     if wait.is_inferred:
         return (
-            f"The first packet after an idle time waited {waited}, from {at} of the transfer on, and later ones did "
-            "not: probably the promotion of an idle phone, or a radio that sleeps to save power."
+            f"The first packet after an idle time waited at most {waited}, from {at} of the transfer on, and later "
+            "ones did not: this may be the promotion of an idle phone, or a radio that sleeps to save power."
         )
     cause = f" (cause {wait.text})" if wait.text else ""
     return {
