@@ -173,11 +173,21 @@ def phone_of(folder: Path, now_ns: int) -> str:
         except MultiTracerError:  # a log of one line, or of another program
             return ""
     rows = states_of(tables).rows() if isinstance(tables, dict) else iter(())
-    last = {(row["machine"], row["source"]): row for row in rows if row["end_frame"] is None}
-    by_machine = {machine: row for (machine, _), row in sorted(last.items(), reverse=True)}  # +CSCON before +QENG
+    last = {
+        (-1 if row["card"] is None else row["card"], row["machine"], row["source"]): row
+        for row in rows
+        if row["end_frame"] is None
+    }
+    by_machine = {
+        (card, machine): row for (card, machine, _), row in sorted(last.items(), reverse=True)
+    }  # +CSCON first
+    are_several = len({card for card, _ in by_machine}) > 1
     return ", ".join(
-        f"{machine} {row['state']} for {max(now_ns - row['begin_ns'], 0) / NS_PER_S:.0f} s ({printable(row['source'])})"
-        for machine, row in sorted(by_machine.items(), key=lambda each: (each[0] != "RRC", each[0]))
+        f"{f'card {card}: ' if are_several and card >= 0 else ''}{machine} {printable(row['state'])} for "
+        f"{max(now_ns - row['begin_ns'], 0) / NS_PER_S:.0f} s ({printable(row['source'])})"
+        for (card, machine), row in sorted(
+            by_machine.items(), key=lambda each: (each[0][0], each[0][1] != "RRC", each[0])
+        )
     )
 
 

@@ -133,10 +133,16 @@ def signalling_of(transfer: Transfer) -> PhoneSignalling | None:
     window_ns = np.array([transfer.begin_ns - _AROUND_NS, transfer.end_ns + _AROUND_NS])
     (first_ns, last_ns), _ = _placed(transfer, host, window_ns, back=True)
     read = [
-        {name: table.within(int(first_ns), int(last_ns)) if name in _CUT else table for name, table in tables.items()}
+        {
+            name: after_last_setting(table).within(int(first_ns), int(last_ns)) if name in _CUT else table
+            for name, table in tables.items()
+        }
         for _, tables in own
     ]
-    by_log = [_of_messages(transfer, host, tables) for tables in read if SIGNALLING.name in tables]
+    of_messages = [_of_messages(transfer, host, tables) for tables in read if SIGNALLING.name in tables]
+    by_log = [each for each in of_messages if each is not None]
+    if len(by_log) < len(of_messages):
+        return None
     if not any(each.procedures for each in by_log):
         by_log = [_of_states(transfer, host, tables) for tables in read]
     known = max(by_log, key=lambda each: (len(each.chains), len(each.procedures)), default=None)
@@ -144,6 +150,13 @@ def signalling_of(transfer: Transfer) -> PhoneSignalling | None:
 
 
 _CUT = (SIGNALLING.name, RADIO.name)
+
+
+def after_last_setting(table: Table) -> Table:
+    """Return the messages after a modem's clock was last set: the times before are not those of the packets."""
+    if table.schema.name != SIGNALLING.name or not len(table):
+        return table
+    return table.take(table["clock"] == table["clock"].max())
 
 
 def _placed(transfer: Transfer, host: str, time_ns: Times, *, back: bool = False) -> tuple[Times, int]:
@@ -181,9 +194,27 @@ def _most_used(card: Array) -> Mask:
     return np.asarray(card == NA) if not len(numbers) else np.isin(card, (NA, numbers[many.argmax()]))
 
 
-def _of_messages(transfer: Transfer, host: str, tables: dict[str, Table]) -> PhoneSignalling:
-    table = procedures_of(tables)
-    table = table.take(_most_used(table["card"]))
+def _of_data(procedures: Table) -> tuple[int, ...] | None:
+    """Return the number of the card that carries data, by its requests for bearers, and NA; None if two do as much.
+
+    A card without service asks more often than another one that carries data, but not for bearers.
+    """
+    cards = np.unique(procedures["card"][procedures["card"] != NA])
+    if len(cards) < 2:
+        return NA, *cards.tolist()
+    is_of_data = np.isin(procedures["kind"], (_BEARERS, "resume", *_SESSIONS))
+    is_of_data &= procedures["result"] == ProcedureResult.COMPLETE.value
+    many = [int((is_of_data & (procedures["card"] == card)).sum()) for card in cards]
+    most = max(many)
+    return None if many.count(most) > 1 else (NA, int(cards[many.index(most)]))
+
+
+def _of_messages(transfer: Transfer, host: str, tables: dict[str, Table]) -> PhoneSignalling | None:
+    """Return what messages of the card that carries data show; None if it is not known which one does."""
+    table, states = procedures_of(tables), states_of(tables)
+    if (card := _of_data(table)) is None:
+        return None
+    table, states = (each.take(np.isin(each["card"], card)) for each in (table, states))
     (begin, end), error_ns = _columns_on(transfer, host, table, "begin_ns", "end_ns")
     rows = [
         _Procedure(
@@ -195,7 +226,7 @@ def _of_messages(transfer: Transfer, host: str, tables: dict[str, Table]) -> Pho
     ]  # fmt: skip
     rows.sort(key=lambda row: row.begin_ns)
     late_ns = int(np.median(table["error_ns"])) if len(table) else 0
-    idle = _idle_of(transfer, host, states_of(tables))
+    idle = _idle_of(transfer, host, states)
     return PhoneSignalling(host, tuple(rows), tuple(_chains(rows)), idle, error_ns + max(late_ns, 0))
 
 
@@ -500,7 +531,8 @@ class InactivityTimer(NamedTuple):
 
     def __str__(self) -> str:
         seconds = f"{self.seconds:.1f} s"
-        return seconds if self.releases == 1 else f"{seconds} ({self.low_s:.1f} to {self.high_s:.1f} s)"
+        low, high = f"{self.low_s:.1f}", f"{self.high_s:.1f}"
+        return seconds if low == high else f"{seconds} ({low} to {high} s)"
 
 
 _ALIKE = 0.15

@@ -11,13 +11,14 @@ import pytest
 
 from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.limits.names import RadioCause
+from multitracer.diagnosis.signalling_waits import after_last_setting
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.recording.read import read
 from tests.analysis.pcap_file import _packet
 from tests.analysis.traffic import MS, Segment
 from tests.cli.program import call
 from tests.diagnosis.exchange import Exchange
-from tests.parsers.signalling_messages import nas, packet, version_2
+from tests.parsers.signalling_messages import START_NS, nas, packet, read_messages, version_2
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,7 +38,7 @@ class Phone(Exchange):
 
     def __init__(self) -> None:
         super().__init__(RTT_MS)
-        self.messages: list[tuple[float, bytes]] = []
+        self.messages: list[tuple[float, bytes, int]] = []
         self.requests = 0
 
     def request(self, at_ms: float, *, held_ms: float = 0, arrived: int | None = None) -> float:
@@ -58,11 +59,11 @@ class Phone(Exchange):
             self.segments[-1] = replace(self.segments[-1], stamp=(round(answered_ms), round(echoed_ms)))
         return answered_ms
 
-    def says(self, at_ms: float, *names: str, step_ms: float = 100) -> None:
+    def says(self, at_ms: float, *names: str, step_ms: float = 100, card: int = 0) -> None:
         """Note messages of the modem."""
         for place, name in enumerate(names):
             datagram = version_2(name) if name in _RRC else nas(name)
-            self.messages.append((at_ms + place * step_ms, datagram))
+            self.messages.append((at_ms + place * step_ms, datagram, card))
 
     def promoted(self, at_ms: float, lasts_ms: float) -> None:
         """Note the messages of a set-up with a service request."""
@@ -73,7 +74,9 @@ class Phone(Exchange):
         """Write one capture of packets and messages."""
         packets: list[tuple[int, bytes]] = [(each.time_ns or 0, _packet(each)) for each in self.segments]
         start_ns = self.segments[0].time_ns or 0
-        packets += [(start_ns + round(at_ms * MS), packet(datagram)) for at_ms, datagram in self.messages]
+        packets += [
+            (start_ns + round(at_ms * MS), packet(datagram, modem=card)) for at_ms, datagram, card in self.messages
+        ]
         records = (pcap_record(data, time_ns=time_ns) for time_ns, data in sorted(packets))
         path.write_bytes(pcap_header() + b"".join(records))
         return path
@@ -115,7 +118,7 @@ def test_a_promotion_costs_the_time_from_the_first_packet_to_the_end_of_the_proc
     assert [each.kind for each in found] == ["promotion"] * 3
     assert sorted(round(each.cost_s, 3) for each in found) == [0.31, 0.41, 0.51]
     assert found[0].evidence == tuple(f"message:{frame}" for frame in _frames(diagnosis, 3))
-    assert found[0].help == "Keep-alives below the inactivity timer of 10.0 s (10.0 to 10.0 s), or requests in batches."
+    assert found[0].help == "Keep-alives below the inactivity timer of 10.0 s, or requests in batches."
     assert found[0].numbers["inactivity_timer_s"] == pytest.approx(10.0)
     (incident,) = [each for each in diagnosis.incidents if each.kind == "promotion"]
     assert (incident.count, incident.cause, round(incident.cost_s, 2)) == (3, RadioCause.PROMOTION, 1.23)
@@ -173,6 +176,46 @@ def test_a_reject_is_named_with_its_cause(tmp_path: Path) -> None:
     assert "rejected the phone's service request (cause 10: " in found.sentence
     assert found.help.startswith("Ask the operator about cause 10: ")
     assert diagnosis.headline.cause in (RadioCause.REJECTED, RadioCause.UNKNOWN)
+
+
+_REFUSED = ("request", "set-up", "set-up complete with service request", "service reject 10", "release")
+
+
+@needs_tshark
+def test_a_card_without_service_is_not_the_one_that_carries_data(tmp_path: Path) -> None:
+    """It asks more often, and is refused at the time at which data of the other card wait for a promotion."""
+    phone = idle_and_back((600,))
+    for at_ms in (12_000, 12_500, 13_000, 14_000, 15_000):
+        phone.says(at_ms, *_REFUSED, step_ms=60, card=1)
+    (found,) = of_signalling(explained(phone, tmp_path))
+    assert (found.kind, round(found.cost_s, 2)) == ("promotion", 0.61)
+
+
+@needs_tshark
+def test_nothing_is_said_of_two_cards_that_may_both_carry_data(tmp_path: Path) -> None:
+    phone = idle_and_back((400,))
+    steps = ("request", "set-up", "set-up complete with service request", "complete 1", "release")
+    phone.says(6_000, *steps, card=1)
+    assert of_signalling(explained(phone, tmp_path)) == []
+
+
+@needs_tshark
+def test_a_log_that_ends_in_a_promotion_gives_none(tmp_path: Path) -> None:
+    phone = idle_and_back((400, 300))
+    last_ms = max(at_ms for at_ms, *_ in phone.messages)
+    phone.messages = [each for each in phone.messages if each[0] < last_ms - 250]
+    found = of_signalling(explained(phone, tmp_path))
+    assert [(each.kind, round(each.cost_s, 2)) for each in found] == [("promotion", 0.41)]
+
+
+@needs_tshark
+def test_messages_before_the_clock_was_set_are_not_held_against_packets(tmp_path: Path) -> None:
+    """The phone's clock was 18 s ahead until the third message, as one that counts GPS time."""
+    names = ("request", "set-up", "set-up complete with service request", "release")
+    times_ns = [START_NS + s * 1_000 * MS for s in (18, 19, 2, 3)]
+    table = read_messages(tmp_path, *map(version_2, names), times_ns=times_ns)["signalling"]
+    assert len(set(table["clock"].tolist())) == 2
+    assert after_last_setting(table)["time_ns"].tolist() == [times_ns[2], *times_ns[2:]]  # the NAS message in it
 
 
 @needs_tshark
