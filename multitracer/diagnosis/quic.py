@@ -20,7 +20,7 @@ from multitracer.analysis.quic import as_segments, full_sizes, sent_packets
 from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, Viewpoint, direction_of
 from multitracer.logs import HostLog, ParsedLog, Point
-from multitracer.protocols.quic import FrameType, Space
+from multitracer.protocols.quic import FrameType, Parameter, Space
 from multitracer.recording.inputs import Inputs
 from multitracer.recording.quic import add_windows, matched, relation_of, version_words
 from multitracer.recording.recording import Recording
@@ -47,6 +47,17 @@ _CANNOT_TELL = (
     "without keys a full congestion window, the flow control of the receiver, the repair of losses and a program that "
     f"sends nothing look alike; {WOULD_TELL}"
 )
+_WHY_UNKNOWN = {
+    Viewpoint.RECEIVER.label: (
+        "at the receiver a full congestion window, the repair of losses and a program that sends nothing look alike; "
+        "the sender's capture with keys, or its qlog, would tell"
+    ),
+    **dict.fromkeys(
+        (Viewpoint.SENDER.label, Viewpoint.BOTH_ENDS.label),
+        "packets show neither the send buffer nor the congestion window of the sender; its qlog would tell",
+    ),
+    Viewpoint.SENDER_STATE.label: "its qlog names no limit for that time",
+}
 _KINDS = frozenset({
     "congestion-loss", "random-loss", "link-limited", "bufferbloat", "outage", "blackout", "policer",
     "slow-start-limited", "application-limited", "server-think-time", "client-think-time",
@@ -116,11 +127,7 @@ class QuicRow(NamedTuple):
 Cell = tuple[int, int, Limit, "str | None", Confidence, bool]
 """Begin, end, limit, part, confidence and direction of an interval."""
 _NOT_OUTAGE = frozenset(Limit) - {Limit.HANDSHAKE}
-_BY_WINDOW = frozenset({Limit.CONGESTION_WINDOW, Limit.SLOW_START, Limit.SENDER_BUFFER, Limit.LINK})
-"""Limits that remain at a receiver where nothing shows that the sender had more to send."""
 _WINDOWS = frozenset({Limit.CONGESTION_WINDOW, Limit.SLOW_START, Limit.SENDER_BUFFER})
-_IDLE_NS = 30 * NS_PER_MS
-"""Least silence at a receiver that is a wait for the sender's program: schedulers pause for less. Not measured."""
 
 
 class QuicFinding(NamedTuple):
@@ -179,12 +186,12 @@ class QuicDiagnosis:
         main, share = self.main, self.by_limit[self.main.limit]
         how = f"{percent(share)} of {duration(self.total_s * NS_PER_S)}"
         if main.limit is Limit.UNKNOWN:
-            words = f"It is not known what limited the transfer for {how}: {_CANNOT_TELL}."
+            words = f"It is not known what limited the transfer for {how}: {_WHY_UNKNOWN.get(self.view, _CANNOT_TELL)}."
         else:
             noun = _NOUNS[main.limit]
             most = "Mostly " if share > _FULL_SHARE else "The largest limit was "
             at = f", at {rate(self.rate_bps)}" if main.limit is Limit.LINK and self.rate_bps else ""
-            words = f"{most}{noun}{self._which(main)}{at} ({how}, {main.confidence.label})."
+            words = f"{most}{noun}{self._which(main)}{at}: {how} ({main.confidence.label})."
         for limit, part in list(self.by_limit.items())[1:]:
             if part >= _WORTH_SAYING:
                 who = (
@@ -233,17 +240,6 @@ class QuicDiagnosis:
                 at = high
             if at < cell[1]:
                 cells.append((at, *cell[1:]))
-        if cells != self.cells:
-            self._set(cells)
-
-    def join_rounds(self, round_ns: float) -> None:
-        """Give a window's time that is shorter than a round trip, between waits for the program, to the program."""
-        cells = list(self.cells)
-        for place in range(1, len(cells) - 1):
-            before, here, after = cells[place - 1 : place + 2]
-            is_short = here[1] - here[0] < round_ns and here[2] in _BY_WINDOW
-            if is_short and before[2] is after[2] is Limit.APPLICATION:
-                cells[place] = (here[0], here[1], *after[2:])
         if cells != self.cells:
             self._set(cells)
 
@@ -439,13 +435,16 @@ def _refine(answer: QuicDiagnosis, seen: Limited, state: QuicView | None, view: 
             spans = _outages(data, back, _trip_ns(data, back))
             answer.overlay(spans, Limit.OUTAGE, None, Confidence.MEASURED, _NOT_OUTAGE)
     elif seen.view is Viewpoint.RECEIVER:
-        floor_ns = 0 if seen.seen is None else seen.seen.floor_ns
-        spans = _idle_spans(view, max(1.5 * floor_ns, _IDLE_NS), reverse=way)
-        answer.overlay(spans, Limit.APPLICATION, LimitSubtype.WRITES.label, Confidence.WEAK, _BY_WINDOW)
-        answer.join_rounds(1.3 * floor_ns)
+        _only_shown(answer, view, 0.0 if seen.seen is None else float(seen.seen.floor_ns))
+        return
+    else:
+        answer.overlay(_silences(view, reverse=way), Limit.OUTAGE, None, Confidence.INFERRED, _NOT_OUTAGE)
     if state is not None:
         spans = _open_windows(state, [(cell[0], cell[1]) for cell in answer.cells])
         answer.overlay(spans, Limit.APPLICATION, LimitSubtype.WRITES.label, Confidence.INFERRED, _WINDOWS)
+    else:  # a full send buffer and a full congestion window look alike
+        everything = [(answer.cells[0][0], answer.cells[-1][1])] if answer.cells else []
+        answer.overlay(everything, Limit.UNKNOWN, None, Confidence.WEAK, frozenset({Limit.SENDER_BUFFER}))
     if seen.reason:
         answer.known.append(f"Unknown in part: {seen.reason}.")
 
@@ -533,6 +532,8 @@ def _row(path: QuicPath, view: QuicView, state: QuicView | None, seen: Limited, 
         full = _full_share(state, seen.cells.begin[mine], seen.cells.end[mine])
         if full is not None:
             sure = Confidence.MEASURED if full >= _FULL_SHARE else Confidence.WEAK
+    if each.limit is Limit.OUTAGE and seen.view is not Viewpoint.BOTH_ENDS and sure is Confidence.MEASURED:
+        sure = Confidence.INFERRED
     if each.limit in _NEVER_MEASURED and sure is Confidence.MEASURED:
         sure = Confidence.INFERRED
     part = _part(view, each.limit, each.part, reverse=each.reverse)
@@ -653,28 +654,135 @@ def spurious_losses(view: QuicView, *, reverse: bool) -> int:
     return int(np.count_nonzero((sent.lost == 0) & (sent.lost_ns != NOT_A_TIME)))
 
 
-def _idle_spans(view: QuicView, minimum_ns: float, *, reverse: bool) -> list[tuple[int, int]]:
-    """Return the silences before a packet of data whose number follows the one before: none was lost between.
+_STEADY = 1.25
+"""Ratio of the ninth and the first decile of the time of _TRAIN_PACKETS packets up to which arrivals are steady."""
+_TRAIN_PACKETS, _FEWEST_TRAINS = 8, 5
 
-    Flow control must have let more data pass. A path that only delays packets may look the same.
-    """
-    known = view.known
-    columns = known.columns
-    made = {name: np.full(known.packets, NA, np.int64) for name in ("window_connection_bytes", "window_stream_bytes")}
-    add_windows(known, made)
-    data = np.unique(np.array([each[0] for each in known.frames.streams], np.int64))
+
+def _only_shown(answer: QuicDiagnosis, view: QuicView, floor_ns: float) -> None:
+    """Keep what a receiver's packets show by themselves; what else its sender waited for is unknown there."""
+    packets = _received(view, reverse=answer.reverse)
+    reached = _reached(view, reverse=answer.reverse)
+    spans = [
+        (low, high)
+        for low, high, limit, *_ in answer.cells
+        if not (
+            limit is Limit.HANDSHAKE
+            or (limit is Limit.OUTAGE and packets.has_gap(low, high))
+            or (limit is Limit.LINK and packets.is_steady(low, high))
+            or (limit is Limit.RECEIVER_WINDOW and _is_near(reached, low - floor_ns, high + floor_ns))
+        )
+    ]
+    answer.overlay(spans, Limit.UNKNOWN, None, Confidence.WEAK, frozenset(Limit))
+
+
+def _is_near(times: Times, low: float, high: float) -> bool:
+    return bool(np.searchsorted(times, low) < np.searchsorted(times, high, side="right"))
+
+
+class _Received(NamedTuple):
+    """The packets of one direction as its receiver saw them; arrays of shape (n,)."""
+
+    time_ns: Times
+    number: Numbers
+    is_full: Mask
+
+    def has_gap(self, low: int, high: int) -> bool:
+        """Return whether packets were lost in the longest silence of a span: numbers are missing behind it."""
+        first, last = np.searchsorted(self.time_ns, (low, high))
+        first, last = max(int(first) - 1, 0), min(int(last) + 1, len(self.number))
+        if last - first < 2:
+            return False
+        place = first + int(np.diff(self.time_ns[first:last]).argmax())
+        return bool(self.number[place + 1] > self.number[: place + 1].max() + 1)
+
+    def is_steady(self, low: int, high: int) -> bool:
+        """Return whether full packets arrived at one rate: each few of them took the same time."""
+        first, last = np.searchsorted(self.time_ns, (low, high))
+        if last - first < _TRAIN_PACKETS * _FEWEST_TRAINS or self.is_full[first:last].mean() < 1 - _SMALL_SHARE:
+            return False
+        times = self.time_ns[first:last:_TRAIN_PACKETS]
+        least, most = np.percentile(np.diff(times), (10, 90))
+        return bool(most <= _STEADY * least)
+
+
+_SMALL_SHARE = 0.1  # of packets, that repairs and ends of streams may be
+
+
+def _received(view: QuicView, *, reverse: bool) -> _Received:
+    columns = view.known.columns
     is_mine = (columns["reverse"] == reverse) & (columns["space"] == Space.ONE_RTT.value) & (columns["number"] >= 0)
     row = np.flatnonzero(is_mine)
-    time_ns, number = columns["time_ns"][row], columns["number"][row]
-    follows = np.flatnonzero((np.diff(number) == 1) & (np.diff(time_ns) > minimum_ns))
-    packet = full_sizes(known, reverse=reverse)[1]
-    is_data = np.isin(row, data)
+    row = row[np.argsort(columns["time_ns"][row], kind="stable")]
+    largest = full_sizes(view.known, reverse=reverse)[0]
+    return _Received(columns["time_ns"][row], columns["number"][row], columns["bytes"][row] >= 0.9 * largest)
+
+
+def _reached(view: QuicView, *, reverse: bool) -> Times:
+    """Return when data arrived that ended exactly at a limit of flow control, or the sender said that it was blocked.
+
+    A limit that was raised before the data used it up is no limit; an end at its very byte is.
+    """
+    known = view.known
+    is_mine = known.columns["reverse"] == reverse
+    message = known.hello if reverse else known.chosen
+    connection = {message.parameters.get(Parameter.MAX_DATA, NA)}
+    initial = {message.parameters.get(each, NA) for each in _STREAM_LIMITS}
+    streams: dict[int, set[int]] = {}
+    rows = []
+    for row, kind, first, last in known.frames.numbers:
+        if is_mine[row]:
+            if kind in (FrameType.DATA_BLOCKED.value, FrameType.STREAM_DATA_BLOCKED.value):
+                rows.append(row)
+        elif kind == FrameType.MAX_DATA.value:
+            connection.add(last)
+        elif kind == FrameType.MAX_STREAM_DATA.value:
+            streams.setdefault(first, set()).add(last)
+    ends: dict[int, int] = {}
+    used = 0
+    for row, stream, offset, length, _ in known.frames.streams:
+        if not is_mine[row]:
+            continue
+        before = ends.get(stream, 0)
+        ends[stream] = max(before, offset + length)
+        used += ends[stream] - before
+        if offset + length > before and (
+            used in connection or ends[stream] in initial or ends[stream] in streams.get(stream, ())
+        ):
+            rows.append(row)
+    return np.sort(known.columns["time_ns"][np.array(rows, np.int64)])
+
+
+_STREAM_LIMITS = (
+    Parameter.MAX_STREAM_DATA_BIDI_REMOTE, Parameter.MAX_STREAM_DATA_BIDI_LOCAL, Parameter.MAX_STREAM_DATA_UNI,
+)  # fmt: skip
+
+
+_SILENT_TRIPS, _TRIED_TRIPS = 3.0, 1.3
+
+
+def _silences(view: QuicView, *, reverse: bool) -> list[tuple[int, int]]:
+    """Return the times in which nothing came back to a sender although it asked after a round trip, too.
+
+    Not the loss of one flight: the probe that follows it is answered within a round trip. Here a probe was lost, too.
+    """
+    known = view.known
+    sent = sent_packets(known, reverse=reverse)
+    trips = sent.rtt_ns[sent.rtt_ns > 0]
+    if not len(trips):
+        return []
+    trip = float(np.median(trips))
+    columns = known.columns
+    came = np.sort(columns["time_ns"][columns["reverse"] != reverse])
+    tried = np.sort(columns["time_ns"][sent.row[columns["eliciting"][sent.row] != 0]])
     spans = []
-    for place in follows.tolist():
-        last = row[place]
-        room = [int(made[name][last]) for name in made if made[name][last] != NA]
-        if is_data[place + 1] and all(each >= packet for each in room):
-            spans.append((int(time_ns[place]), int(time_ns[place + 1])))
+    for low, high in zip(came[:-1].tolist(), came[1:].tolist(), strict=True):
+        if high - low < _SILENT_TRIPS * trip:
+            continue
+        first, last = np.searchsorted(tried, (low + _TRIED_TRIPS * trip, high - _TRIED_TRIPS * trip))
+        if last > first:
+            after = int(np.searchsorted(tried, tried[last - 1], side="right"))
+            spans.append((low, min(int(tried[after]), high) if after < len(tried) else high))
     return spans
 
 
@@ -763,7 +871,9 @@ def _painted(data: _Datagrams, back: _Datagrams, times: tuple[int, int, int]) ->
     out = _outages(data, back, trip)
     marks = [(begin, until, Limit.HANDSHAKE, Confidence.MEASURED)]
     marks += [(low, high, Limit.OUTAGE, Confidence.MEASURED) for low, high in out]
-    marks += [(low, high, Limit.LINK, Confidence.MEASURED) for low, high in spans]
+    marks += [
+        (low, high, Limit.LINK, Confidence.MEASURED) for low, high in _served(spans, arrived[order], service, trip)
+    ]
     points = sorted({begin, end, *(each for low, high, *_ in marks for each in (low, high) if begin < each < end)})
     cells: list[Cell] = []
     for low, high in pairwise(points):
@@ -776,6 +886,20 @@ def _painted(data: _Datagrams, back: _Datagrams, times: tuple[int, int, int]) ->
         else:
             cells.append((low, high, limit, None, sure, False))
     return cells
+
+
+def _served(spans: list[tuple[int, int]], arrived: Times, service: float, trip: float) -> list[tuple[int, int]]:
+    """Return the spans of a queue without the silences in them: a link that delivers nothing serves no queue."""
+    kept = []
+    for low, high in spans:
+        at = low
+        inside = arrived[(arrived >= low) & (arrived <= high)].tolist()
+        for one, two in pairwise([low, *inside]):
+            if two - one > max(10 * service, 2 * trip):
+                kept.append((at, one))
+                at = two
+        kept.append((at, high))
+    return [(low, high) for low, high in kept if high - low >= trip]
 
 
 def _trip_ns(data: _Datagrams, back: _Datagrams) -> float:
@@ -804,6 +928,10 @@ def _runs(arrived: Times, queue: Array, is_queued: Mask, *, bridge: float, minim
     return [(int(low), int(high)) for low, high, samples in spans if high - low >= minimum and samples >= 3]
 
 
+_HELD_NS = 200 * NS_PER_MS
+"""Least silence of a path that is a stall though datagrams waited in it: slow links and schedulers pause for less."""
+
+
 def _outages(data: _Datagrams, back: _Datagrams, trip: float) -> list[tuple[int, int]]:
     """Return the times in which a datagram was lost, a later try too, and nothing arrived in either direction.
 
@@ -812,11 +940,18 @@ def _outages(data: _Datagrams, back: _Datagrams, trip: float) -> list[tuple[int,
     arrivals = np.sort(np.concatenate([data.arrived_ns[~data.is_lost], back.arrived_ns[~back.is_lost]]))
     answered = np.sort(np.concatenate([data.sent_ns[~data.is_lost], back.sent_ns[~back.is_lost]]))
     lost = np.sort(np.concatenate([data.sent_ns[data.is_lost], back.sent_ns[back.is_lost]]))
+    waiting = [
+        np.concatenate([getattr(way, name)[~way.is_lost] for way in (data, back)]) for name in ("arrived_ns", "sent_ns")
+    ]
     collected = []
     for low, high in zip(arrivals[:-1].tolist(), arrivals[1:].tolist(), strict=True):
         if high - low < 2 * trip:
             continue
         tries = lost[(lost >= low - trip) & (lost < high)]
+        held = waiting[1][(waiting[0] >= high) & (waiting[1] >= low - trip) & (waiting[1] < high - 2 * trip)]
+        if high - low >= _HELD_NS and len(held) >= 2:  # the path kept them, and delivered them later
+            collected.append((int(low), int(high)))
+            continue
         if len(tries) >= 2 and tries[-1] - tries[0] >= trip:
             after = np.searchsorted(answered, max(int(tries[-1]), low))  # the first try that came through
             collected.append((int(low), int(min(answered[after] if after < len(answered) else high, high))))
