@@ -56,7 +56,7 @@ _WHY_UNKNOWN = {
         (Viewpoint.SENDER.label, Viewpoint.BOTH_ENDS.label),
         "packets show neither the send buffer nor the congestion window of the sender; its qlog would tell",
     ),
-    Viewpoint.SENDER_STATE.label: "its qlog names no limit for that time",
+    Viewpoint.SENDER_STATE.label: "the qlog of its sender has no firm evidence for one limit",
 }
 _KINDS = frozenset({
     "congestion-loss", "random-loss", "link-limited", "bufferbloat", "outage", "blackout", "policer",
@@ -191,7 +191,7 @@ class QuicDiagnosis:
             noun = _NOUNS[main.limit]
             most = "Mostly " if share > _FULL_SHARE else "The largest limit was "
             at = f", at {rate(self.rate_bps)}" if main.limit is Limit.LINK and self.rate_bps else ""
-            words = f"{most}{noun}{self._which(main)}{at}: {how} ({main.confidence.label})."
+            words = f"{most}{noun}{self._which(main)}{at}: {how} (confidence: {main.confidence.label})."
         for limit, part in list(self.by_limit.items())[1:]:
             if part >= _WORTH_SAYING:
                 who = (
@@ -204,7 +204,7 @@ class QuicDiagnosis:
 
     def _which(self, row: QuicRow) -> str:
         if row.limit is Limit.RECEIVER_WINDOW and row.part in ("connection", "stream"):
-            return f": the limit of the {row.part} left less than a packet"
+            return f", whose limit of the {row.part} left less than a packet"
         if row.limit is Limit.APPLICATION and row.part == LimitSubtype.PEER.label:
             return ", which waited for the other end"
         return ""
@@ -419,7 +419,18 @@ def _by_frames(path: QuicPath, views: Sequence[QuicView], qlog: QuicView | None,
               seen.confidence, seen.is_reverse)), strict=True)
     ]  # fmt: skip
     _refine(answer, seen, state, views[0])
+    main = answer.main
+    if main.confidence is Confidence.WEAK and answer.by_limit[main.limit] < _FULL_SHARE:
+        _doubt(answer)
     return answer
+
+
+def _doubt(answer: QuicDiagnosis) -> None:
+    """Let all that is weak be unknown: the largest limit of weak evidence, of less than half of the time, is a guess."""
+    weak = frozenset(row.limit for row in answer.rows if row.confidence is Confidence.WEAK)
+    answer.overlay(
+        [(answer.cells[0][0], answer.cells[-1][1])] if answer.cells else [], Limit.UNKNOWN, None, Confidence.WEAK, weak
+    )
 
 
 def _refine(answer: QuicDiagnosis, seen: Limited, state: QuicView | None, view: QuicView) -> None:

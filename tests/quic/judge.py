@@ -138,7 +138,8 @@ def judge(folder: Path) -> Iterator[Judgement]:
     from multitracer.recording.read import read
 
     plan = Plan(**json.loads((folder / "plan.json").read_text()))
-    for view, files in VIEWS.items():
+    for view, named in VIEWS.items():
+        files = named
         if plan.upload:  # the sender is the client
             swap = {"mobile": "fixed", "fixed": "mobile", "qlog-s.qlog": "qlog-c.qlog"}
             files = tuple(swap.get(each, each) for each in files)
