@@ -69,6 +69,7 @@ NO_KEYS = "no keys were given: the payload is encrypted (a key log, --keylog, or
 NO_PACKAGE = "the package cryptography is not installed (pip install multitracer[quic])"
 WRONG_KEYS = "the keys of this connection do not open its packets"
 OTHER_KEYS = "the key log has no secrets of this connection"
+HALF_OF_KEYS = "the key log has only some secrets of this connection: both traffic secrets are needed"
 NO_RANDOM = "the ClientHello was cut or not captured, so that no key can be matched"
 
 
@@ -565,7 +566,7 @@ def _why_not(known: QuicConnection, secrets: Mapping[str, bytes], *, has_secrets
     if known.hello.random is None:
         return NO_RANDOM
     if not all(f"{side}_TRAFFIC_SECRET_0" in secrets for side in ("CLIENT", "SERVER")):
-        return OTHER_KEYS
+        return HALF_OF_KEYS if secrets else OTHER_KEYS
     return ""
 
 

@@ -426,7 +426,7 @@ def _by_frames(path: QuicPath, views: Sequence[QuicView], qlog: QuicView | None,
 
 
 def _doubt(answer: QuicDiagnosis) -> None:
-    """Let all that is weak be unknown: the largest limit of weak evidence, of less than half of the time, is a guess."""
+    """Let all that is weak be unknown: less than half of the time by weak evidence is a guess."""
     weak = frozenset(row.limit for row in answer.rows if row.confidence is Confidence.WEAK)
     answer.overlay(
         [(answer.cells[0][0], answer.cells[-1][1])] if answer.cells else [], Limit.UNKNOWN, None, Confidence.WEAK, weak

@@ -357,6 +357,8 @@ def _of_qlog(tables: dict[str, Table], trace: dict[str, object]) -> QuicConnecti
     packets = tables["qlog_packets"]
     mine = np.flatnonzero(packets["trace"] == trace["trace"])
     vantage = trace["vantage"]
+    if len(mine) and not vantage:  # cut off before it said so: a client sends the first packet, a server receives it
+        vantage = "client" if packets["sent"][mine[0]] else "server"
     if not len(mine) or vantage not in ("client", "server"):
         return None
     is_server = vantage == "server"

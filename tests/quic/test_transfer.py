@@ -197,3 +197,15 @@ def test_recordings_of_known_cause(name: str, lost: int, limit: str) -> None:
     answer = _answer(read(folder))
     assert answer.facts["lost_packets"] == lost
     assert answer.main.limit.label == limit
+
+
+def test_half_of_the_keys_and_half_of_a_qlog_are_said(windowed: Path, tmp_path: Path) -> None:
+    _without_keys(windowed, tmp_path / "sealed")
+    lines = (windowed / "keys.txt").read_text().splitlines(keepends=True)
+    (tmp_path / "half").write_text("".join(each for each in lines if not each.startswith("SERVER_TRAFFIC")))
+    session = mt.open(tmp_path / "sealed", keylog=tmp_path / "half")
+    assert any("only some secrets of this connection" in sentence for sentence in session.warnings)
+    text = (windowed / "qlog-s.qlog").read_text()
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "cut" / "qlog-s.qlog").write_text(text[: len(text) // 2])
+    assert _answer(read(tmp_path / "cut")).main.limit.label == "receiver-window"
