@@ -23,6 +23,7 @@ from multitracer.schemas.quic import QLOG_PACKETS, QLOG_TRACES, QUIC_FRAMES, QUI
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS, NS_PER_S
 from parsers._format import Format, Match
+from parsers._text.times import EARLIEST_NS, LATEST_NS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -194,7 +195,7 @@ class _Log:
         """Read the events of an array; return what follows it, None if it never ends."""
         decode, at = json.JSONDecoder().raw_decode, 0
         names = re.search(r'"event_fields"\s*:\s*(\[[^\]]*\])', before)
-        fields = json.loads(names[1]) if names else None
+        fields = _names(names[1]) if names else None
         space = re.compile(r"[\s,]*")
         while True:
             at = space.match(buffer, at).end()  # type: ignore[union-attr]  # it matches nothing, too
@@ -287,7 +288,9 @@ def _columns(names: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> dict
     made = {}
     for name, column in zip(names, values, strict=True):
         kind = _KINDS.get(name, np.int64)
-        made[name] = np.array(column, kind)
+        is_text = isinstance(kind, str)  # JSON may hold halves of surrogate pairs
+        cells = [str(each).encode("utf-8", "backslashreplace").decode() for each in column] if is_text else column
+        made[name] = np.array(cells, kind)
     return made
 
 
@@ -320,6 +323,15 @@ def _records(text: _Text, buffer: str) -> Iterator[str]:
         buffer = (buffer if len(buffer) < _MOST_TEXT else "") + part
 
 
+def _names(text: str) -> list[str] | None:
+    """Return the names of a JSON array; None if the text is none."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return list(map(str, value)) if isinstance(value, list) else None
+
+
 def _object(value: object) -> Document:
     """Return a JSON object; an empty one for anything else."""
     return value if isinstance(value, dict) else {}
@@ -338,7 +350,7 @@ def _ms(value: object) -> int:
     """Return a duration in ms as ns."""
     try:
         ms = float(value) if isinstance(value, (int, float, str)) else math.nan
-    except ValueError:
+    except (ValueError, OverflowError):
         ms = math.nan
     return round(ms * NS_PER_MS) if math.isfinite(ms) and 0 <= ms < 1e9 else NOT_A_TIME
 
@@ -377,7 +389,7 @@ def _take_frame(trace: _Trace, row: int, name: str, frame: Document) -> None:
         numbers = sorted(((_number(each[0]), _number(each[-1])) for each in pairs), reverse=True)
         for low, high in numbers:
             if 0 <= low <= high:
-                trace.frames.append((row, 2, low, high, delay))
+                trace.frames.append((row, 2, low, high, NA if delay == NOT_A_TIME else delay))
                 delay = NOT_A_TIME
     elif name in _NUMBERED:
         kind, key, stream = _NUMBERED[name]
@@ -459,9 +471,17 @@ def _clock(trace: _Trace) -> tuple[Callable[[float], int], bool]:
     per_unit = 1e3 if is_us else 1e6
     first = trace.packets[0][0] if trace.packets else trace.last
     if first * per_unit / 1e6 > _EPOCH_MS:
-        return lambda time: round(time * 1000) * (1 if is_us else 1000), True
+        return lambda time: _ns(0, time * 1000, 1 if is_us else 1000), True
     base = _base_ns(trace)
-    return lambda time: (base or 0) + round(time * per_unit), base is not None
+    return lambda time: _ns(base or 0, time * per_unit), base is not None
+
+
+def _ns(base_ns: int, since: float, unit_ns: int = 1) -> int:
+    """Return a time in ns; NOT_A_TIME if it is none that a log can have."""
+    if not math.isfinite(since):
+        return NOT_A_TIME
+    time_ns = base_ns + round(since) * unit_ns
+    return time_ns if EARLIEST_NS <= time_ns <= LATEST_NS else NOT_A_TIME
 
 
 def _base_ns(trace: _Trace) -> int | None:

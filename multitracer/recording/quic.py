@@ -407,7 +407,7 @@ def _frames_of_qlog(table: Table, place: Numbers) -> Frames:
                 frames.streams.append((at, one, two, three, False))
         elif kind == FrameType.ACK.value:
             if at != newest:
-                frames.acks.append((at, two, three))
+                frames.acks.append((at, two, three if three >= 0 else NOT_A_TIME))
                 newest = at
             frames.ranges.append((at, one, two))
         else:

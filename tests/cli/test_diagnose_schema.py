@@ -24,6 +24,8 @@ def strict() -> Any:
     """Return the schema with no key allowed that it does not list; only `intervals` may be absent."""
     schema = json.loads(json.dumps(SCHEMA))
     schema["required"].append("intervals")
+    for name in ("transport", "quic"):  # of QUIC alone
+        del schema["properties"][name]
     schema = closed(schema)
     schema["required"].remove("intervals")
     return schema

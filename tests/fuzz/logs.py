@@ -200,12 +200,15 @@ def _made() -> dict[str, list[bytes]]:
     table = "".join(",".join(cells) + "\n" for cells in (row, *[row.values()] * 3))
     of_ping = b"[1770113472.%06d] 64 bytes from 192.0.2.1: icmp_seq=1 ttl=64 time=31.5 ms\n"
     mlab = importlib.import_module("tests.parsers.test_mlab_tcp_info").SNAPSHOT
+    qlog, key_log = (importlib.import_module(f"tests.parsers.{name}") for name in ("test_qlog", "test_key_log"))
     return {
         "android": [_phone()],
         "starlink": [_lines(_DISH)],
         "claps": [_lines({"kind": "clap", "tag": f"ab{n}", **read} for n in range(4))],
         "clocks": [_lines(clocks)],
         "diag": [importlib.import_module("tests.parsers.test_diag").log(6)],
+        "key-log": [key_log.LINE.encode() * 3],
+        "qlog": [make().encode() for make in (qlog.of_aioquic, qlog.of_quiche, qlog.of_draft_01)],
         "irtt": [_lines([{"version": {"irtt": "0.9.1"}, "config": {}, "round_trips": [trip] * 3}])],
         "markers": [_lines({"kind": "marker", "note": f"tunnel {n}", "realtime_ns": _NOW_NS + n} for n in range(4))],
         "mlab-tcp-info": [_lines([{"Timestamp": "2026-02-03T10:11:12Z", "Metadata": {"UUID": "x"}}, mlab, mlab])],

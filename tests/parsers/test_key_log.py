@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _RANDOM, _SECRET = "ab" * 32, "cd" * 48
-_LINE = f"CLIENT_TRAFFIC_SECRET_0 {_RANDOM} {_SECRET}\n"
+LINE = f"CLIENT_TRAFFIC_SECRET_0 {_RANDOM} {_SECRET}\n"
 
 
 def test_a_key_log_is_found_and_its_secrets_are_in_no_table(tmp_path: Path) -> None:
     path = tmp_path / "anything"
-    path.write_text(f"# a comment\n{_LINE}")
+    path.write_text(f"# a comment\n{LINE}")
     assert parsers.detect(str(path)).name == "key-log"
     _, tables = parsers.read(str(path))
     assert isinstance(tables, dict)
@@ -27,12 +27,12 @@ def test_a_key_log_is_found_and_its_secrets_are_in_no_table(tmp_path: Path) -> N
 
 def test_a_line_that_is_still_written_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "keys"
-    path.write_text(_LINE + _LINE[:60] + "\n" + "x" * 200_000 + "\n" + _LINE.replace("CLIENT", "SERVER")[:-40])
+    path.write_text(LINE + LINE[:60] + "\n" + "x" * 200_000 + "\n" + LINE.replace("CLIENT", "SERVER")[:-40])
     assert list(read_secrets(str(path))[bytes.fromhex(_RANDOM)]) == ["CLIENT_TRAFFIC_SECRET_0"]
 
 
 def test_secrets_blocks_of_pcapng(tmp_path: Path) -> None:
-    text = _LINE.encode()
+    text = LINE.encode()
     padded = text + bytes(-len(text) % 4)
 
     def block(kind: int, body: bytes) -> bytes:

@@ -22,7 +22,7 @@ _METRICS = {"cwnd": 12000, "bytes_in_flight": 1200, "smoothed_rtt": 50.5}
 _EPOCH_MS = 1_795_886_825_000
 
 
-def _aioquic() -> str:
+def of_aioquic() -> str:
     events = [
         {"time": _EPOCH_MS + 1, "name": "transport:packet_sent", "data": _SENT},
         {"time": _EPOCH_MS + 51.5, "name": "transport:packet_received", "data": _ACKED},
@@ -33,7 +33,7 @@ def _aioquic() -> str:
     return json.dumps({"qlog_format": "JSON", "qlog_version": "0.3", "traces": [trace]})
 
 
-def _sequence() -> str:
+def of_quiche() -> str:
     header = {"file_schema": "urn:ietf:params:qlog:file:sequential", "serialization_format": "json-seq",
               "trace": {"vantage_point": {"type": "server", "name": "quiche"},
                         "common_fields": {"reference_time": {"clock_type": "system",
@@ -46,7 +46,7 @@ def _sequence() -> str:
     return "".join(f"\x1e{json.dumps(each)}\n" for each in (header, *events))
 
 
-def _draft_01() -> str:
+def of_draft_01() -> str:
     sent = {"packet_type": "1RTT", "header": {"packet_number": "5", "packet_size": 1200},
             "frames": [{"frame_type": "stream", "stream_id": "0", "offset": "100", "length": "1165"}]}  # fmt: skip
     acked = {"packet_type": "1RTT", "header": {"packet_number": "2", "packet_size": 40},
@@ -65,7 +65,7 @@ def _tables(path: Path, text: str) -> Any:
     return parsers.read(str(path))[1]
 
 
-@pytest.mark.parametrize("made", [_aioquic, _sequence, _draft_01])
+@pytest.mark.parametrize("made", [of_aioquic, of_quiche, of_draft_01])
 def test_dialects_say_the_same(tmp_path: Path, made: Any) -> None:
     tables = _tables(tmp_path / "log", made())
     sent, received = tables["qlog_packets"].rows()
@@ -77,7 +77,7 @@ def test_dialects_say_the_same(tmp_path: Path, made: Any) -> None:
     assert frames == [
         (0, 8, 0, 100, 1165),
         (1, 2, 5, 5, 1_500_000),
-        (1, 2, 0, 3, -(1 << 63)),
+        (1, 2, 0, 3, None),
         (1, 0x10, 9000, 9000, None),
     ]
     (state,) = tables["quic_state"].rows()
@@ -88,7 +88,7 @@ def test_dialects_say_the_same(tmp_path: Path, made: Any) -> None:
 
 
 def test_a_log_that_ends_in_the_middle_gives_what_precedes(tmp_path: Path) -> None:
-    text = _aioquic()
+    text = of_aioquic()
     tables = _tables(tmp_path / "log", text[: text.rindex('{"time"') + 10])
     assert len(tables["qlog_packets"]) == 2
     (trace,) = tables["qlog_traces"].rows()

@@ -204,6 +204,7 @@ def test_half_of_the_keys_and_half_of_a_qlog_are_said(windowed: Path, tmp_path: 
     lines = (windowed / "keys.txt").read_text().splitlines(keepends=True)
     (tmp_path / "half").write_text("".join(each for each in lines if not each.startswith("SERVER_TRAFFIC")))
     session = mt.open(tmp_path / "sealed", keylog=tmp_path / "half")
+    assert session.quic_connections["absent"].str.contains("only some secrets of this connection").all()
     assert any("only some secrets of this connection" in sentence for sentence in session.warnings)
     text = (windowed / "qlog-s.qlog").read_text()
     (tmp_path / "cut").mkdir()
