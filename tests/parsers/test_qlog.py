@@ -74,12 +74,7 @@ def test_dialects_say_the_same(tmp_path: Path, made: Any) -> None:
     assert received["time_ns"] - sent["time_ns"] == 50_500_000
     assert sent["time_ns"] // 10**9 == _EPOCH_MS // 1000
     frames = [tuple(row.values()) for row in tables["quic_frames"].rows()]
-    assert frames == [
-        (0, 8, 0, 100, 1165),
-        (1, 2, 5, 5, 1_500_000),
-        (1, 2, 0, 3, None),
-        (1, 0x10, 9000, 9000, None),
-    ]
+    assert frames == [(0, 8, 0, 100, 1165), (1, 2, 5, 5, 1_500_000), (1, 2, 0, 3, None), (1, 0x10, 9000, 9000, None)]
     (state,) = tables["quic_state"].rows()
     assert (state["cwnd_bytes"], state["flight_bytes"], state["srtt_ns"]) == (12000, 1200, 50_500_000)
     (trace,) = tables["qlog_traces"].rows()
