@@ -23,8 +23,8 @@ _TUNNEL = "reading it without --no-decap, or a capture of whole packets: TCP ins
 _LINK_TYPE = "the right link type: the file may name another one than its packets have (capinfos shows it)"
 _HELP = {
     "QUIC": (
-        "the keys of its connections (SSLKEYLOGFILE, --keylog), a qlog of the sender, or a capture at the other end "
-        "too: diagnose answers for QUIC by what there is"
+        "the keys of its connections (SSLKEYLOGFILE, --keylog), a qlog of the sender and a capture at the other end, "
+        "if any of them is missing"
     ),
     "UDP port 443": "a log of the program at one end (qlog), or the same transfer over TCP",
     "WireGuard": _ENCRYPTED,

@@ -199,13 +199,15 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
     sections = [
         trust_line(recording) if answer is None else first_screen(recording, answer, content),
         None if route is None or answer is not None else map_section(route),
-        quic_section(recording),
+        of_quic := quic_section(recording),
         happened,
         stretches_section(drive, origin_ns=first_ns, speed=speed, is_aggregated=True),
         _figures_section(drawn, shown, several=len(captures) > 1),
         None if viewer is None else fold(TITLE, viewer.section, note=viewer.note, id="signalling-section"),
         None if diagnosis is None else limits_section(diagnosis),
-        summary_section(
+        None
+        if of_quic is not None and not drawn
+        else summary_section(
             drawn[0] if drawn else None,
             connections=len(recording),
             clock=first.clock.sentence if first and first.clock else "",
