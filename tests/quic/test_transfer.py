@@ -159,6 +159,7 @@ def test_keys_are_written_nowhere(windowed: Path, tmp_path: Path) -> None:
         (tmp_path / "report.html").read_text(),
     ]
     assert "Mostly flow control" in texts[-1]
+    assert "There is no TCP connection" not in texts[-1]
     for secret in secrets:
         assert not any(secret in text for text in texts)
 
