@@ -31,6 +31,21 @@ MAKERS: dict[str, tuple[str, dict[str, dict[str, object]]]] = {
             "NR secondary": {"rsrp_dbm": -101.0, "rsrq_db": -11.0, "sinr_db": 9.0},
         },
     ),
+    "Google, Android 16: levels of a cell that gives no service, data over Wi-Fi": (
+        (
+            "    mServiceState={mVoiceRegState=1(OUT_OF_SERVICE), mDataRegState=1(OUT_OF_SERVICE), mChannelNumber=300, "
+            "getRilVoiceRadioTechnology=14(LTE), getRilDataRadioTechnology=18(IWLAN)}\n"
+            "    mSignalStrength=SignalStrength:{mCdma=CellSignalStrengthCdma: cdmaDbm=2147483647 "
+            "level=0,mGsm=CellSignalStrengthGsm: rssi=2147483647 mLevel=0,mLte=CellSignalStrengthLte: rssi=-69 "
+            "rsrp=-101 rsrq=-9 rssnr=11 cqiTableIndex=1 cqi=0 ta=0 level=3 parametersUseForLevel=0,"
+            "mNr=CellSignalStrengthNr:{ csiRsrp = 2147483647 ssSinr = 2147483647 level = 0 parametersUseForLevel = 0 "
+            "},primary=CellSignalStrengthLte}\n"
+        ),
+        {
+            " serving": {"state": "OUT_OF_SERVICE"},
+            "LTE serving": {"rsrp_dbm": -101.0, "rsrq_db": -9.0, "sinr_db": 11.0, "rssi_dbm": -69.0},
+        },
+    ),
     "Samsung, Android 13: a serving cell without RSSI, a neighbour without identity": (
         (
             "    mCellInfo=[CellInfoLte:{mRegistered=YES mTimeStamp=68694041640ns mCellConnectionStatus=1 "
