@@ -294,7 +294,7 @@ class ContentCounter(Decoder):
             size = records.original[here.packets.record]
             self._add(f"{_protocol_name(protocol)}{tunnel}", len(here), int(size.sum()))
             ports = np.zeros(len(here), np.int64)
-            self._count_ways(_Pairs.of(here, (ports, ports)), here, records, (tunnel, protocol))
+            self._count_ways(EndPairs.of(here, (ports, ports)), here, records, (tunnel, protocol))
         if complete.any():
             self._count_udp(datagrams.keep(complete), records, tunnel)
 
@@ -309,7 +309,7 @@ class ContentCounter(Decoder):
         looks = [each.looks(payload) & enough for each in _KINDS]
         none = np.zeros(len(size), bool)
         proofs = [np.asarray(each.proof(payload) & enough) if each.proof else none for each in _KINDS]
-        pairs = _Pairs.of(datagrams, ports)
+        pairs = EndPairs.of(datagrams, ports)
         columns = [np.ones(len(size)), size, *looks, *proofs]
         sums = [np.bincount(pairs.of_each, each, minlength=len(pairs.keys)).astype(int).tolist() for each in columns]
         known = self._count_ways(pairs, datagrams, records, (tunnel, IpProtocol.UDP.value))
@@ -322,7 +322,7 @@ class ContentCounter(Decoder):
                 flow.proofs[kind] += sums[2 + len(_KINDS) + kind][number]
 
     def _count_ways(
-        self, pairs: _Pairs, datagrams: Datagrams, records: PacketRecords, prefix: tuple[str, int]
+        self, pairs: EndPairs, datagrams: Datagrams, records: PacketRecords, prefix: tuple[str, int]
     ) -> list[_Key]:
         """Count the bytes of each direction and second; return the key of each pair of ends."""
         record = datagrams.packets.record
@@ -385,7 +385,7 @@ def _largest(ways: dict[tuple[str, str], _OneWay]) -> tuple[ContentWay, ...]:
     return tuple(way.way(*hosts) for hosts, way in sorted(both, key=lambda each: -each[1].bytes))
 
 
-class _Pairs(NamedTuple):
+class EndPairs(NamedTuple):
     """The pairs of ends of some datagrams."""
 
     keys: list[tuple[int, ...]]
@@ -396,7 +396,7 @@ class _Pairs(NamedTuple):
     """Whether a datagram comes from the second end."""
 
     @classmethod
-    def of(cls, datagrams: Datagrams, ports: tuple[Numbers, Numbers]) -> _Pairs:
+    def of(cls, datagrams: Datagrams, ports: tuple[Numbers, Numbers]) -> EndPairs:
         """Return the pairs of datagrams with these source and destination ports: int64, shape (n,)."""
         one, two = (
             np.stack([*address, port.astype(np.uint64)])
@@ -408,6 +408,8 @@ class _Pairs(NamedTuple):
             swap |= tied & (a > b)
             tied &= a == b
         both = np.concatenate([np.where(swap, two, one), np.where(swap, one, two)])
+        if both.shape[1] and (both == both[:, :1]).all():  # one pair, as most captures of QUIC have, needs no sorting
+            return cls([tuple(both[:, 0].tolist())], np.zeros(both.shape[1], np.int64), swap)
         distinct, of = np.unique(both, axis=1, return_inverse=True)
         return cls([tuple(each) for each in distinct.T.tolist()], of.ravel(), swap)
 

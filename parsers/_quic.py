@@ -36,6 +36,7 @@ from multitracer.protocols.quic import (
     unwrapped,
 )
 from multitracer.tables import NA
+from parsers._contents import EndPairs
 from parsers._packets.decode import Decoder, by_link_type
 from parsers._packets.layers import PacketCounts, u16, u32
 from parsers._read import format_of_capture
@@ -205,7 +206,7 @@ class _Gathered(Decoder):
         ports = u16(packets.data, packets.at), u16(packets.data, packets.at + 2)
         length = np.maximum(u16(packets.data, packets.at + 4) - _HEADER_BYTES, 0)
         present = np.minimum(packets.end - at, length)
-        keys, of, swapped = _pairs(chosen, ports)
+        keys, of, swapped = EndPairs.of(chosen, ports)
         begins = _begins(packets.data, at, present, length)
         for flow in np.unique(of[begins]).tolist():
             if keys[flow] not in self._proven and len(self._proven) < 1 << 16:
@@ -236,24 +237,6 @@ class _Gathered(Decoder):
         padded = np.concatenate([*self._stored, np.zeros(64, np.uint8)])
         at, present, length, time_ns, frame, file, flow, swapped = (column[order] for column in columns)
         return _Udp(padded, at, present, length, time_ns, frame, file, flow, swapped, list(self._proven))
-
-
-def _pairs(datagrams: Datagrams, ports: tuple[Numbers, Numbers]) -> tuple[list[tuple[int, ...]], Numbers, Mask]:
-    """Return the pairs of ends, the index of the pair of each datagram, and whether it comes from the second end."""
-    one, two = (
-        np.stack([*address, port.astype(np.uint64)])
-        for address, port in zip((datagrams.source, datagrams.destination), ports, strict=True)
-    )
-    swap = np.zeros(one.shape[1], bool)
-    tied = ~swap
-    for a, b in zip(one, two, strict=True):
-        swap |= tied & (a > b)
-        tied &= a == b
-    both = np.concatenate([np.where(swap, two, one), np.where(swap, one, two)])
-    if both.shape[1] and (both == both[:, :1]).all():
-        return [tuple(both[:, 0].tolist())], np.zeros(both.shape[1], np.int64), swap
-    distinct, of = np.unique(both, axis=1, return_inverse=True)
-    return [tuple(each) for each in distinct.T.tolist()], of.ravel(), swap
 
 
 def _begins(data: Bytes, at: Numbers, present: Numbers, length: Numbers) -> Mask:
