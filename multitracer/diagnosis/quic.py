@@ -421,11 +421,11 @@ def _by_frames(path: QuicPath, views: Sequence[QuicView], qlog: QuicView | None,
     _refine(answer, seen, state, views[0])
     main = answer.main
     if main.confidence is Confidence.WEAK and answer.by_limit[main.limit] < _FULL_SHARE:
-        _doubt(answer)
+        _make_unknown(answer)
     return answer
 
 
-def _doubt(answer: QuicDiagnosis) -> None:
+def _make_unknown(answer: QuicDiagnosis) -> None:
     """Let all that is weak be unknown: less than half of the time by weak evidence is a guess."""
     weak = frozenset(row.limit for row in answer.rows if row.confidence is Confidence.WEAK)
     answer.overlay(
@@ -449,7 +449,7 @@ def _refine(answer: QuicDiagnosis, seen: Limited, state: QuicView | None, view: 
         _only_shown(answer, view, 0.0 if seen.seen is None else float(seen.seen.floor_ns))
         return
     else:
-        answer.overlay(_silences(view, reverse=way), Limit.OUTAGE, None, Confidence.INFERRED, _NOT_OUTAGE)
+        answer.overlay(_unanswered_gaps(view, reverse=way), Limit.OUTAGE, None, Confidence.INFERRED, _NOT_OUTAGE)
     if state is not None:
         spans = _open_windows(state, [(cell[0], cell[1]) for cell in answer.cells])
         answer.overlay(spans, Limit.APPLICATION, LimitSubtype.WRITES.label, Confidence.INFERRED, _WINDOWS)
@@ -667,7 +667,7 @@ def spurious_losses(view: QuicView, *, reverse: bool) -> int:
 
 _STEADY = 1.25
 """Ratio of the ninth and the first decile of the time of _TRAIN_PACKETS packets up to which arrivals are steady."""
-_TRAIN_PACKETS, _FEWEST_TRAINS = 8, 5
+_TRAIN_PACKETS, _FEWEST_TRAINS = 8, 5  # single gaps vary with the host; a decile of fewer says little. Not measured
 
 
 def _only_shown(answer: QuicDiagnosis, view: QuicView, floor_ns: float) -> None:
@@ -713,8 +713,8 @@ class _Received(NamedTuple):
         if last - first < _TRAIN_PACKETS * _FEWEST_TRAINS or self.is_full[first:last].mean() < 1 - _SMALL_SHARE:
             return False
         times = self.time_ns[first:last:_TRAIN_PACKETS]
-        least, most = np.percentile(np.diff(times), (10, 90))
-        return bool(most <= _STEADY * least)
+        shortest_ns, longest_ns = np.percentile(np.diff(times), (10, 90))
+        return bool(longest_ns <= _STEADY * shortest_ns)
 
 
 _SMALL_SHARE = 0.1  # of packets, that repairs and ends of streams may be
@@ -769,10 +769,10 @@ _STREAM_LIMITS = (
 )  # fmt: skip
 
 
-_SILENT_TRIPS, _TRIED_TRIPS = 3.0, 1.3
+_IDLE_TRIPS, _TRIED_TRIPS = 3.0, 1.3  # round trips: an answer and a probe had time to come, with jitter. Not measured
 
 
-def _silences(view: QuicView, *, reverse: bool) -> list[tuple[int, int]]:
+def _unanswered_gaps(view: QuicView, *, reverse: bool) -> list[tuple[int, int]]:
     """Return the times in which nothing came back to a sender although it asked after a round trip, too.
 
     Not the loss of one flight: the probe that follows it is answered within a round trip. Here a probe was lost, too.
@@ -788,7 +788,7 @@ def _silences(view: QuicView, *, reverse: bool) -> list[tuple[int, int]]:
     tried = np.sort(columns["time_ns"][sent.row[columns["eliciting"][sent.row] != 0]])
     spans = []
     for low, high in zip(came[:-1].tolist(), came[1:].tolist(), strict=True):
-        if high - low < _SILENT_TRIPS * trip:
+        if high - low < _IDLE_TRIPS * trip:
             continue
         first, last = np.searchsorted(tried, (low + _TRIED_TRIPS * trip, high - _TRIED_TRIPS * trip))
         if last > first:

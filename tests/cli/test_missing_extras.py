@@ -112,6 +112,7 @@ REFUSED = {
     "campaign": _OF_CAMPAIGNS,
     "field": set(),
     "notebook": set(),
+    "quic": set(),
     "signalling": set(),
     "starlink": set(),
     "figures": {"plot"},

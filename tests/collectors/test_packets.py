@@ -164,6 +164,8 @@ def test_where_tcpdump_is_missing_capture_says_that_the_sniffer_is_slower(hosts:
     notes = folder / "mobile" / "sniffer-0.jsonl"
     until(lambda: child.poll() is not None or (notes.exists() and records(notes, "clap")))
     send(hosts, 100)
+    before = len(records(notes, "clap"))
+    until(lambda: child.poll() is not None or len(records(notes, "clap")) > before + 1)  # it listens now
     child.terminate()
     _, said = child.communicate(timeout=PATIENCE_S)
     assert child.returncode == 0, said
