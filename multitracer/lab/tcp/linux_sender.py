@@ -107,9 +107,14 @@ class TcpSender(Transmitter):
             return
         if self.ca_state is CongestionState.DISORDER or self.snd_una >= max(self._recover, self._ecn_recover):
             self.ca_state = CongestionState.OPEN
+        if self.ca_state is not CongestionState.CWR:
+            self._grow(acked, flight_bytes, rtt_ns, limited=limited, now_ns=now_ns)
+
+    def _grow(self, acked_bytes: int, flight_bytes: int, rtt_ns: int | None, *, limited: bool, now_ns: int) -> None:
+        """Let the window grow by an ACK, if the congestion control allows it."""
         ack = Acked(
             now_ns=now_ns,
-            acked_bytes=acked,
+            acked_bytes=acked_bytes,
             flight_bytes=flight_bytes,
             snd_una=self.snd_una,
             snd_max=self.snd_max,
@@ -117,7 +122,7 @@ class TcpSender(Transmitter):
             srtt_ns=self.rto.srtt_ns,
             limited=limited,
         )
-        if self.ca_state is not CongestionState.CWR and self.congestion.may_grow(ack):
+        if self.congestion.may_grow(ack):
             self.congestion.on_ack(ack)
 
     def _end_tail_probe(self, ack: int, now_ns: int) -> None:
@@ -376,18 +381,7 @@ class LinuxSender(TcpSender):
             clean = acked_bytes > 0 and self._flight.lost <= lost_before
             self._reduce(sacked.segments + acked.segments, clean=clean)
         elif acked_bytes and self.ca_state is not CongestionState.CWR:
-            ack = Acked(
-                now_ns=now_ns,
-                acked_bytes=acked_bytes,
-                flight_bytes=flight_bytes,
-                snd_una=self.snd_una,
-                snd_max=self.snd_max,
-                rtt_ns=rtt_ns,
-                srtt_ns=self.rto.srtt_ns,
-                limited=limited,
-            )
-            if self.congestion.may_grow(ack):
-                self.congestion.on_ack(ack)
+            self._grow(acked_bytes, flight_bytes, rtt_ns, limited=limited, now_ns=now_ns)
 
     def _take_news(self, info: AckInfo, now_ns: int) -> tuple[Arrived, Arrived]:
         """Return two summaries of the segments that this ACK is the first to report.
