@@ -274,6 +274,8 @@ def _secrets(recording: QuicSource, notes: list[str]) -> dict[bytes, dict[str, b
                 raise
             notes.append(f"{error}; its keys are not used")
             continue
+        if not secrets and path == recording.keylog:
+            notes.append(f"{path}: no line is a secret of a key log; name a file that SSLKEYLOGFILE wrote")
         for random, labels in secrets.items():
             known.setdefault(random, {}).update(labels)
     return known

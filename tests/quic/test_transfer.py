@@ -211,3 +211,11 @@ def test_half_of_the_keys_and_half_of_a_qlog_are_said(windowed: Path, tmp_path: 
     (tmp_path / "cut").mkdir()
     (tmp_path / "cut" / "qlog-s.qlog").write_text(text[: len(text) // 2])
     assert _answer(read(tmp_path / "cut")).main.limit.label == "receiver-window"
+
+
+def test_a_named_key_log_without_keys_is_said(windowed: Path, tmp_path: Path) -> None:
+    _without_keys(windowed, tmp_path / "sealed")
+    (tmp_path / "notes.txt").write_text("not a secret\n")
+    session = mt.open(tmp_path / "sealed", keylog=tmp_path / "notes.txt")
+    assert len(session.quic_connections)
+    assert any("notes.txt: no line is a secret of a key log" in sentence for sentence in session.warnings)
